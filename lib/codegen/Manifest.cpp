@@ -96,11 +96,22 @@ Expected<Manifest> readManifest(StringRef directory) {
 
 bool isPackagePath(StringRef path) {
   path.consume_front("background/"); // the package of a background job
-  static constexpr StringRef names[] = {"plan.json",     "model.py",        "launch.sh",
-                                        "launch.sbatch", "launch.k8s.yaml", "launch.trainjob.yaml",
-                                        "report.html",   "pareto.json",     ".heterplan",
-                                        manifestName,    "ranks",           "weights",
-                                        "pareto",        "alternatives",    "heterplan_runtime",
+  static constexpr StringRef names[] = {"plan.json",
+                                        "model.py",
+                                        "launch.sh",
+                                        wholeModelName,
+                                        "launch.sbatch",
+                                        "launch.k8s.yaml",
+                                        "launch.trainjob.yaml",
+                                        "report.html",
+                                        "pareto.json",
+                                        ".heterplan",
+                                        manifestName,
+                                        "ranks",
+                                        "weights",
+                                        "pareto",
+                                        "alternatives",
+                                        "heterplan_runtime",
                                         "background"};
   if (is_contained(names, path) || isNumbered(path, "ranks/", ".json") ||
       isNumbered(path, "weights/stage-", ".safetensors") ||

@@ -15,6 +15,8 @@ namespace heterplan {
 using Manifest = std::map<std::string, std::string>;
 
 constexpr const char *manifestName = "manifest.sha256";
+/// The code of the whole model, beside that of a shard.
+constexpr const char *wholeModelName = "whole_model.py";
 
 /// Lists every file below `directory` except the manifest itself. Files of `known` are not read
 /// again.

@@ -115,7 +115,9 @@ class Stage(nn.Module):
 class ModelWriter {
 public:
   ModelWriter(const Graph &graph, const std::vector<StageModule> &stages)
-      : graph(graph), stages(stages), use(graph) {}
+      : graph(graph), stages(stages), whole(graph), use(graph) {}
+  ModelWriter(const LocalGraph &local, const Graph &whole, const std::vector<StageModule> &stages)
+      : graph(local.graph), stages(stages), whole(whole), use(whole), local(&local) {}
 
   std::string write();
 
@@ -129,13 +131,17 @@ private:
   void writeFunction(StringRef name, std::vector<std::string> arguments, bool usesStored,
                      StringRef body, ArrayRef<std::string> results);
   void writeGathered(const StageModule &stage);
+  void writeSlices(const StageModule &stage);
   void writeConstructor(const StageModule &stage);
   void writeIndices(const StageModule &stage);
-  std::string shapeOf(TensorId id) const;
+  std::string shapeOf(TensorId id) const { return shapeOf(tensor(id)); }
+  static std::string shapeOf(const GraphTensor &tensor);
 
   const Graph &graph;
   const std::vector<StageModule> &stages;
-  GraphUse use;
+  const Graph &whole;                // the model; stored tensors have the same numbers in it
+  GraphUse use;                      // of `whole`
+  const LocalGraph *local = nullptr; // of shards
   std::string text;
 };
 
@@ -166,7 +172,7 @@ void ModelWriter::writeSignature(StringRef name, ArrayRef<TensorId> tensors) {
 void ModelWriter::writeBounds() {
   std::vector<std::string> entries;
   for (TensorId id : graph.inputs)
-    if (int64_t bound = indexBound(graph, use, id))
+    if (int64_t bound = indexBound(whole, use, id))
       entries.push_back(quote(tensor(id).name) + ": " + std::to_string(bound));
   if (!entries.empty())
     text += "# indices: below the size of the table\n" + dictionary(0, "INPUT_BOUNDS", entries);
@@ -179,9 +185,9 @@ void ModelWriter::writeNames(StringRef field, ArrayRef<TensorId> tensors) {
   text += python::statement(4, field.str() + " = " + python::tuple(names));
 }
 
-std::string ModelWriter::shapeOf(TensorId id) const {
+std::string ModelWriter::shapeOf(const GraphTensor &tensor) {
   std::vector<int64_t> sizes;
-  for (Dim dim : tensor(id).shape)
+  for (Dim dim : tensor.shape)
     sizes.push_back(dim.fixed);
   return python::tuple(sizes);
 }
@@ -195,7 +201,7 @@ void ModelWriter::writeStored(const StageModule &stage) {
         std::pair("frozen_spec", &stage.frozen), std::pair("buffers_spec", &stage.buffers)}) {
     std::vector<std::string> entries;
     for (TensorId id : *ids)
-      entries.push_back(entry(id) + ", " + quote(initializerOf(graph, use, id)) + ")");
+      entries.push_back(entry(id) + ", " + quote(initializerOf(whole, use, id)) + ")");
     if (!entries.empty())
       text += dictionary(4, field, entries);
   }
@@ -217,6 +223,20 @@ void ModelWriter::writeGathered(const StageModule &stage) {
   }
   if (!layers.empty())
     text += python::statement(4, "gathered = " + python::tuple(layers));
+}
+
+void ModelWriter::writeSlices(const StageModule &stage) {
+  if (!local)
+    return;
+  std::vector<std::string> entries;
+  for (const auto *stored : {&stage.parameters, &stage.frozen, &stage.buffers, &stage.constants})
+    for (TensorId id : *stored)
+      if (const ShardState &state = local->states[id]; state.isSharded())
+        entries.push_back(quote(tensor(id).name) + ": (" + std::to_string(state.axis) + ", " +
+                          python::tuple(state.pattern) + ", " + shapeOf(whole.tensors[id]) + ")");
+  if (!entries.empty())
+    text += "    # name -> axis, lengths of segments that repeat to its end, whole shape\n" +
+            dictionary(4, "slices_spec", entries);
 }
 
 void ModelWriter::writeConstructor(const StageModule &stage) {
@@ -263,6 +283,7 @@ void ModelWriter::writeStage(const StageModule &stage, size_t index) {
   if (!segments.empty())
     text += python::statement(4, "segments = " + python::tuple(segments));
   writeGathered(stage);
+  writeSlices(stage);
   writeConstructor(stage);
   writeIndices(stage);
   writeFunction("forward", stage.arguments, stage.usesStored, stage.body, stage.results);
@@ -294,6 +315,11 @@ std::string ModelWriter::write() {
     text += helpers;
   text += baseClass;
   text += "\n\nMODEL = " + quote(graph.name) + "\n";
+  if (local)
+    text +=
+        "# devices that share every layer; training sets `shards` of each stage, which takes the "
+        "collectives\nSHARDS = " +
+        std::to_string(local->degree) + "\n";
   text += "# name -> dtype, and (per sample, fixed) of each dimension: per sample * N + fixed\n";
   writeSignature("INPUTS", graph.inputs);
   writeBounds();
@@ -308,13 +334,24 @@ std::string ModelWriter::write() {
 }
 } // namespace
 
-Expected<std::string> emitModel(const Graph &graph, const std::vector<StageModule> &stages) {
-  std::string text = ModelWriter(graph, stages).write();
+namespace {
+/// `text`, unless it is no Python.
+Expected<std::string> checked(std::string text, const Graph &graph) {
   if (auto error = python::findSyntaxError(text))
     return Diagnostic(Diag::NotGeneratable, {graph.name, 0, 0, ""})
                .note({}, "names or nesting of the model lead to it; please report the model")
            << "the code that is written for the model is no Python, " << *error;
   return text;
+}
+} // namespace
+
+Expected<std::string> emitModel(const Graph &graph, const std::vector<StageModule> &stages) {
+  return checked(ModelWriter(graph, stages).write(), graph);
+}
+
+Expected<std::string> emitModel(const LocalGraph &local, const Graph &whole,
+                                const std::vector<StageModule> &stages) {
+  return checked(ModelWriter(local, whole, stages).write(), whole);
 }
 
 Expected<std::string> emitModel(const Graph &graph, const LayerGraph &layers, const Plan &plan) {

@@ -105,20 +105,65 @@ Error writeRanks(Contents &contents, const Program &program, int threads) {
       });
 }
 
+Error writeStageWeights(Contents &contents, size_t stage, StringRef folder,
+                        ArrayRef<const GraphTensor *> tensors) {
+  if (tensors.empty())
+    return Error::success();
+  Expected<std::string> file =
+      contents.begin("weights/stage-" + fourDigits(stage) + ".safetensors");
+  return file ? writeWeights(*file, folder, tensors) : file.takeError();
+}
+
 Error writeAllWeights(Contents &contents, const Graph &graph,
                       const std::vector<StageModule> &stages) {
   for (size_t stage = 0; stage < stages.size(); ++stage) {
-    std::vector<TensorId> tensors = storedTensors(graph, stages[stage]);
-    if (tensors.empty())
-      continue;
-    Expected<std::string> file =
-        contents.begin("weights/stage-" + fourDigits(stage) + ".safetensors");
-    if (!file)
-      return file.takeError();
-    if (Error error = writeWeights(*file, graph, tensors))
+    std::vector<const GraphTensor *> tensors;
+    for (TensorId id : storedTensors(graph, stages[stage]))
+      tensors.push_back(&graph.tensors[id]);
+    if (Error error = writeStageWeights(contents, stage, graph.folder, tensors))
       return error;
   }
   return Error::success();
+}
+
+/// Writes the code and the weights of a model whose layers several devices share.
+Error writeDivided(Contents &contents, const Package &package) {
+  const Graph &whole = *package.graph;
+  const DividedModel &divided = *package.divided;
+  auto shards = buildModules(divided.local.graph, package.layers, package.plan);
+  if (!shards)
+    return shards.takeError();
+  auto stages = buildModules(whole, divided.wholeLayers, package.plan);
+  if (!stages)
+    return stages.takeError();
+  Expected<std::string> code = emitModel(divided.local, whole, *shards);
+  if (!code)
+    return code.takeError();
+  if (Error error = contents.write("model.py", *code))
+    return error;
+  code = emitModel(whole, *stages);
+  if (!code)
+    return code.takeError();
+  if (Error error = contents.write(wholeModelName, *code))
+    return error;
+  for (size_t i = 0; i < stages->size(); ++i)
+    if (Error error =
+            writeStageWeights(contents, i, whole.folder,
+                              storedTensors(divided.local, (*shards)[i], whole, (*stages)[i])))
+      return error;
+  return Error::success();
+}
+
+Error writeModel(Contents &contents, const Package &package) {
+  auto stages = buildModules(*package.graph, package.layers, package.plan);
+  if (!stages)
+    return stages.takeError();
+  Expected<std::string> code = emitModel(*package.graph, *stages);
+  if (!code)
+    return code.takeError();
+  if (Error error = contents.write("model.py", *code))
+    return error;
+  return writeAllWeights(contents, *package.graph, *stages);
 }
 
 /// The Python files of the runtime; what the interpreter leaves behind is not copied.
@@ -174,15 +219,8 @@ Error writeAlternatives(Contents &contents, ArrayRef<AlternativePlan> alternativ
 
 /// Writes the files that need the operators of the model.
 Error writeExecutable(Contents &contents, const Package &package) {
-  auto stages = buildModules(*package.graph, package.layers, package.plan);
-  if (!stages)
-    return stages.takeError();
-  Expected<std::string> code = emitModel(*package.graph, *stages);
-  if (!code)
-    return code.takeError();
-  if (Error error = contents.write("model.py", *code))
-    return error;
-  if (Error error = writeAllWeights(contents, *package.graph, *stages))
+  if (Error error =
+          package.divided ? writeDivided(contents, package) : writeModel(contents, package))
     return error;
   if (Error error = copyRuntime(package.runtime, contents))
     return error;

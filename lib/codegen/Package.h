@@ -9,6 +9,7 @@
 #include "ir/PlanLimits.h"
 #include "ir/Program.h"
 #include "ir/Timeline.h"
+#include "ir/sharding/DividedModel.h"
 #include "support/DirectoryExchange.h"
 
 #include "llvm/ADT/StringRef.h"
@@ -36,6 +37,9 @@ struct Package {
   const PlanLimits *limits = nullptr; // for the report; null: not known
   /// A copy of the background job: a package of its own, which goes to background/.
   const Package *background = nullptr;
+  /// If several devices share every layer: what a shard computes. Then `layers` are those of a
+  /// shard, `plan` and `program` name all devices, and whole_model.py is written beside model.py.
+  const DividedModel *divided = nullptr;
   int threads = 1; // that make the text of the ranks; without effect on it
 };
 

@@ -1,6 +1,7 @@
 #include "codegen/PackageCheck.h"
 
 #include "codegen/Launcher.h"
+#include "codegen/Manifest.h"
 #include "codegen/ModelEmitter.h"
 #include "ir/FileForms.h"
 #include "support/Files.h"
@@ -55,6 +56,24 @@ Expected<std::vector<std::string>> changedModel(StringRef directory, const Graph
     return code.takeError();
   std::vector<std::string> changed;
   compare(directory, "model.py", *code, "it computes something else", changed);
+  return changed;
+}
+
+Expected<std::vector<std::string>> changedModel(StringRef directory, const Graph &whole,
+                                                const DividedModel &divided,
+                                                const LayerGraph &layers, const Plan &plan) {
+  auto shards = buildModules(divided.local.graph, layers, plan);
+  if (!shards)
+    return shards.takeError();
+  Expected<std::string> code = emitModel(divided.local, whole, *shards);
+  if (!code)
+    return code.takeError();
+  Expected<std::string> reference = emitModel(whole, divided.wholeLayers, plan);
+  if (!reference)
+    return reference.takeError();
+  std::vector<std::string> changed;
+  compare(directory, "model.py", *code, "it computes something else", changed);
+  compare(directory, wholeModelName, *reference, "it computes something else", changed);
   return changed;
 }
 

@@ -6,6 +6,7 @@
 #include "ir/LayerGraph.h"
 #include "ir/Plan.h"
 #include "ir/Program.h"
+#include "ir/sharding/DividedModel.h"
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
@@ -21,6 +22,11 @@ std::vector<std::string> changedInstructions(llvm::StringRef directory, const Pr
 
 /// The differences of model.py from the text that the plan gives. Fails with NotGeneratable.
 llvm::Expected<std::vector<std::string>> changedModel(llvm::StringRef directory, const Graph &graph,
+                                                      const LayerGraph &layers, const Plan &plan);
+/// The differences of model.py and whole_model.py of a model whose layers several devices share.
+/// `layers`: of a shard.
+llvm::Expected<std::vector<std::string>> changedModel(llvm::StringRef directory, const Graph &whole,
+                                                      const DividedModel &divided,
                                                       const LayerGraph &layers, const Plan &plan);
 
 /// "heterplan 0.1.0": what wrote `directory`; empty where it does not say.

@@ -3,6 +3,8 @@
 #include "codegen/Constants.h"
 #include "support/Diagnostic.h"
 
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/ConvertUTF.h"
 #include "llvm/Support/EndianStream.h"
@@ -69,11 +71,11 @@ int64_t byteCount(const GraphTensor &tensor) {
   return *fixedElementCount(tensor) * sizeOf(tensor.type);
 }
 
-std::string headerOf(const Graph &graph, ArrayRef<TensorId> tensors) {
+std::string headerOf(ArrayRef<const GraphTensor *> tensors) {
   std::string header = "{";
   int64_t offset = 0;
-  for (TensorId id : tensors) {
-    const GraphTensor &tensor = graph.tensors[id];
+  for (const GraphTensor *each : tensors) {
+    const GraphTensor &tensor = *each;
     header += (header.size() > 1 ? ",\n" : "\n") + jsonString(tensor.name) + ":{\"dtype\":\"" +
               safetensorsName(tensor.type) + "\",\"shape\":[";
     for (size_t axis = 0; axis < tensor.shape.size(); ++axis)
@@ -121,38 +123,66 @@ bool isStorable(const GraphTensor &tensor) {
          (tensor.external && tensor.external->length == *count * sizeOf(tensor.type));
 }
 
-Error writeTensor(const Graph &graph, const GraphTensor &tensor, raw_ostream &os) {
+Error writeTensor(StringRef folder, const GraphTensor &tensor, raw_ostream &os) {
   if (hasValues(tensor)) {
     os << tensor.data->bytes;
     return Error::success();
   }
-  SmallString<128> path(graph.folder);
+  SmallString<128> path(folder);
   sys::path::append(path, tensor.external->file);
   return copyRange(path, tensor.external->offset, tensor.external->length, os);
+}
+
+/// The tensors of `stage` that may be in its file.
+std::vector<TensorId> heldTensors(const StageModule &stage) {
+  std::vector<TensorId> result;
+  for (const auto *tensors :
+       {&stage.parameters, &stage.tables, &stage.frozen, &stage.buffers, &stage.constants})
+    append_range(result, *tensors);
+  return result;
 }
 } // namespace
 
 std::vector<TensorId> storedTensors(const Graph &graph, const StageModule &stage) {
-  std::vector<TensorId> result;
-  for (const auto *tensors :
-       {&stage.parameters, &stage.tables, &stage.frozen, &stage.buffers, &stage.constants})
-    for (TensorId id : *tensors)
-      if (isStorable(graph.tensors[id]))
-        result.push_back(id);
+  std::vector<TensorId> result = heldTensors(stage);
+  erase_if(result, [&](TensorId id) { return !isStorable(graph.tensors[id]); });
+  return result;
+}
+
+std::vector<const GraphTensor *> storedTensors(const LocalGraph &local, const StageModule &shard,
+                                               const Graph &whole, const StageModule &stage) {
+  std::vector<TensorId> ids = heldTensors(stage);
+  DenseSet<TensorId> known(ids.begin(), ids.end());
+  copy_if(heldTensors(shard), std::back_inserter(ids),
+          [&](TensorId id) { return known.insert(id).second; });
+  std::vector<const GraphTensor *> result;
+  for (TensorId id : ids) {
+    const bool isOfModel = id < static_cast<TensorId>(whole.tensors.size());
+    const GraphTensor &tensor = (isOfModel ? whole : local.graph).tensors[id];
+    if (isStorable(tensor))
+      result.push_back(&tensor);
+  }
   return result;
 }
 
 Error writeWeights(StringRef path, const Graph &graph, ArrayRef<TensorId> tensors) {
+  std::vector<const GraphTensor *> stored;
+  for (TensorId id : tensors)
+    stored.push_back(&graph.tensors[id]);
+  return writeWeights(path, graph.folder, stored);
+}
+
+Error writeWeights(StringRef path, StringRef folder, ArrayRef<const GraphTensor *> tensors) {
   std::error_code failure;
   raw_fd_ostream os(path, failure);
   Location place{path.str(), 0, 0, ""};
   if (failure)
     return Diagnostic(Diag::CannotWrite, place) << "cannot write: " << failure.message();
-  std::string header = headerOf(graph, tensors);
+  std::string header = headerOf(tensors);
   support::endian::write<uint64_t>(os, header.size(), support::little);
   os << header;
-  for (TensorId id : tensors)
-    if (Error error = writeTensor(graph, graph.tensors[id], os)) {
+  for (const GraphTensor *tensor : tensors)
+    if (Error error = writeTensor(folder, *tensor, os)) {
       os.clear_error();
       return error;
     }

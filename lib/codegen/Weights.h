@@ -5,6 +5,7 @@
 
 #include "codegen/StageModule.h"
 #include "ir/Graph.h"
+#include "ir/sharding/LocalGraph.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
@@ -16,10 +17,18 @@ namespace heterplan {
 /// The tensors of `stage` that are stored in its file and have values in the graph or beside it.
 std::vector<TensorId> storedTensors(const Graph &graph, const StageModule &stage);
 
+/// The tensors of `shard`, a stage of the local graph, and of `stage`, the same one of the whole
+/// model, that are stored in their file. Tensors of the model are whole.
+std::vector<const GraphTensor *> storedTensors(const LocalGraph &local, const StageModule &shard,
+                                               const Graph &whole, const StageModule &stage);
+
 /// Writes `tensors` to `path`. Values in other files are copied from `graph.folder`. Fails with
 /// CannotRead when such a file is absent or too short, with CannotWrite when the disk is full; the
 /// file may then be incomplete.
 llvm::Error writeWeights(llvm::StringRef path, const Graph &graph,
                          llvm::ArrayRef<TensorId> tensors);
+/// Writes tensors whose values in other files are copied from `folder`.
+llvm::Error writeWeights(llvm::StringRef path, llvm::StringRef folder,
+                         llvm::ArrayRef<const GraphTensor *> tensors);
 
 } // namespace heterplan

@@ -156,6 +156,8 @@ const char *PartVerifier::checkWhole(const Instruction &instruction) {
     return "its group lacks the rank itself";
   if (program.ranks[rank].parts.size() > 1 && group != members)
     return "its group is not that of the ranks of its stage";
+  if (any_of(group, [&](int other) { return program.ranks[other].parts[0].shard != part.shard; }))
+    return "its group has ranks that are another shard of their replicas";
   return nullptr;
 }
 

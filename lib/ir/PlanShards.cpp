@@ -17,6 +17,28 @@ std::vector<DeviceRef> membersOf(const DeviceRef &group, int degree) {
   return members;
 }
 
+/// The ranks of shard `shard` of the groups for which the ranks of `groups` stand.
+RankGroup membersOf(const RankGroup &groups, int degree, int shard) {
+  RankGroup members;
+  for (const RankRange &range : groups.ranges())
+    members.add(
+        {range.first * degree + shard, range.count, range.count == 1 ? 1 : range.stride * degree});
+  return members;
+}
+
+RankProgram shardOf(RankProgram rank, int degree, int shard) {
+  rank.rank = rank.rank * degree + shard;
+  rank.device = membersOf(rank.device, degree)[shard];
+  for (ProgramPart &part : rank.parts)
+    part.shard = shard;
+  for (Instruction &instruction : rank.instructions) {
+    if (instruction.peer >= 0)
+      instruction.peer = instruction.peer * degree + shard;
+    instruction.group = membersOf(instruction.group, degree, shard);
+  }
+  return rank;
+}
+
 } // namespace
 
 int shardDegreeOf(const Plan &plan) {
@@ -58,6 +80,17 @@ Expected<Plan> withShardGroups(Plan plan) {
     stage.shardDegree = 1;
   }
   return plan;
+}
+
+Program withShardRanks(Program program, int degree) {
+  if (degree == 1)
+    return program;
+  std::vector<RankProgram> groups = std::move(program.ranks);
+  program.ranks.clear();
+  for (const RankProgram &group : groups)
+    for (int shard = 0; shard < degree; ++shard)
+      program.ranks.push_back(shardOf(group, degree, shard));
+  return program;
 }
 
 } // namespace heterplan

@@ -1,8 +1,9 @@
 // Plans whose replicas are groups of devices that share every layer (tensor parallelism). Searches
-// and checks see one device for each group; plan.json names all devices.
+// and checks see one device for each group; plan.json names all devices, and each has a program.
 #pragma once
 
 #include "ir/Plan.h"
+#include "ir/Program.h"
 
 #include "llvm/Support/Error.h"
 
@@ -15,6 +16,12 @@ Plan withShardDevices(Plan plan, int degree);
 /// `plan` with one device for each group, as the search has made it. Fails with InvalidPlan if the
 /// stages have unlike degrees, or a replica is not such a group.
 llvm::Expected<Plan> withShardGroups(Plan plan);
+
+/// `program`, in which each rank stands for `degree` devices, with a rank for each of them: rank r
+/// stands for the ranks r·degree to r·degree + degree − 1, which are shards 0, 1, ... of its parts.
+/// Messages go from each shard to the one with the same number, and gradients are summed among
+/// shards with the same number. The collectives within layers are part of the passes.
+Program withShardRanks(Program program, int degree);
 
 /// The devices that share each layer of `plan`; 1: none do.
 int shardDegreeOf(const Plan &plan);

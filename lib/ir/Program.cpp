@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <tuple>
 
 using namespace llvm;
@@ -28,11 +29,12 @@ const ProgramPart *RankProgram::findPart(int stage) const {
   return found == parts.end() ? nullptr : &*found;
 }
 
-std::vector<RankGroup> Program::stageGroups() const {
+std::vector<RankGroup> Program::stageGroups(int shard) const {
   std::vector<RankGroup> groups(stages);
   for (const RankProgram &rank : ranks)
     for (const ProgramPart &part : rank.parts)
-      groups[part.stage].add(rank.rank);
+      if (part.shard == shard)
+        groups[part.stage].add(rank.rank);
   return groups;
 }
 
@@ -91,14 +93,25 @@ PartSamples samplesOf(const RankProgram &rank, int microBatches) {
   return samples;
 }
 
-/// Checks the instructions of one rank, each by itself and in their order. `groups`: by stage.
-Error verifyRank(const Program &program, const StageGraph &graph, ArrayRef<RankGroup> groups,
+/// The ranks by stage and shard.
+using GroupsOfShards = std::map<std::pair<int, int>, RankGroup>;
+
+GroupsOfShards groupsOfShards(const Program &program) {
+  GroupsOfShards groups;
+  for (const RankProgram &rank : program.ranks)
+    for (const ProgramPart &part : rank.parts)
+      groups[{part.stage, part.shard}].add(rank.rank);
+  return groups;
+}
+
+/// Checks the instructions of one rank, each by itself and in their order.
+Error verifyRank(const Program &program, const StageGraph &graph, const GroupsOfShards &groups,
                  int number, const PartSamples &samples) {
   const RankProgram &rank = program.ranks[number];
   std::vector<PartVerifier> parts;
   for (size_t part = 0; part < rank.parts.size(); ++part) {
-    parts.emplace_back(program, graph, groups[rank.parts[part].stage], number,
-                       static_cast<int>(part), samples[part]);
+    const RankGroup &members = groups.at({rank.parts[part].stage, rank.parts[part].shard});
+    parts.emplace_back(program, graph, members, number, static_cast<int>(part), samples[part]);
     if (Error error = parts.back().verifyHeader())
       return error;
   }
@@ -219,7 +232,7 @@ Error Program::verify() const {
   std::vector<PartSamples> samples;
   for (const RankProgram &rank : ranks)
     samples.push_back(samplesOf(rank, microBatches));
-  const std::vector<RankGroup> groups = stageGroups();
+  const GroupsOfShards groups = groupsOfShards(*this);
   for (size_t rank = 0; rank < ranks.size(); ++rank)
     if (Error error = verifyRank(*this, graph, groups, static_cast<int>(rank), samples[rank]))
       return error;

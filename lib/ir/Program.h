@@ -125,8 +125,8 @@ struct Program {
   bool operator==(const Program &) const = default;
 
   StageGraph stageGraph() const { return {stages, links}; }
-  /// The ranks with a part of each stage, ascending.
-  std::vector<RankGroup> stageGroups() const;
+  /// The ranks with shard `shard` of a part of each stage, ascending.
+  std::vector<RankGroup> stageGroups(int shard = 0) const;
 
   /// The parts of each stage cover each micro-batch, every send has one receive (and the reverse)
   /// with the same samples and order, collectives name the same group on every member, and no

@@ -102,8 +102,7 @@ void printNext(const CompileOptions &options) {
     for (const std::string &value : *values)
       outs() << ' ' << option << " '" << value << "'";
   outs() << '\n';
-  bool divides = !options.tensorParallel.empty() && options.tensorParallel != "1";
-  if (StringRef(options.model).endswith(".onnx") && !divides) // nothing runs shards yet
+  if (StringRef(options.model).endswith(".onnx"))
     outs() << "  heterplan run " << directory << " --steps 3\n";
 }
 

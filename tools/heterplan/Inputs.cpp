@@ -96,7 +96,7 @@ Model withoutLayers(Graph graph) {
   layers.fingerprint = graph.fingerprint;
   layers.notes = graph.notes;
   layers.notes.push_back("it cannot be planned: no operators are left after constants are folded");
-  return Model{std::move(graph), std::move(layers)};
+  return Model{std::move(graph), std::move(layers), std::nullopt};
 }
 
 Expected<Model> importModel(StringRef path, const ModelOptions &options) {
@@ -111,7 +111,7 @@ Expected<Model> importModel(StringRef path, const ModelOptions &options) {
   Expected<LayerGraph> layers = groupLayers(*graph);
   if (!layers)
     return layers.takeError();
-  return Model{std::move(*graph), std::move(*layers)};
+  return Model{std::move(*graph), std::move(*layers), std::nullopt};
 }
 } // namespace
 
@@ -159,7 +159,7 @@ Expected<Model> readModel(StringRef path, const ModelOptions &options) {
   Expected<LayerGraph> layers = readLayerGraph(path);
   if (!layers)
     return layers.takeError();
-  return Model{std::nullopt, std::move(*layers)};
+  return Model{std::nullopt, std::move(*layers), std::nullopt};
 }
 
 void addReadingOptions(CLI::App &command, ModelOptions &options) {
@@ -381,7 +381,7 @@ Expected<PlanInputs> readPlanInputs(StringRef planPath, StringRef modelPath,
   if (!costs)
     return costs.takeError();
   return PlanInputs{std::move(*plan), std::move(model->layers), std::move(model->graph),
-                    std::move(*costs)};
+                    std::move(model->divided), std::move(*costs)};
 }
 
 } // namespace heterplan

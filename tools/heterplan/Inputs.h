@@ -7,6 +7,7 @@
 #include "ir/FileForms.h"
 #include "ir/Graph.h"
 #include "ir/onnx/read/ParameterIdentity.h"
+#include "ir/sharding/DividedModel.h"
 
 #include "llvm/Support/Error.h"
 
@@ -19,10 +20,12 @@
 
 namespace heterplan {
 
-/// A model; `graph` is there when it came from ONNX.
+/// A model; `graph` is there when it came from ONNX. If several devices share every layer,
+/// `layers` are those of a shard, and `divided` has its operators.
 struct Model {
   std::optional<Graph> graph;
   LayerGraph layers;
+  std::optional<DividedModel> divided;
 };
 
 /// How an ONNX model is to be read; as given on the command line.
@@ -87,8 +90,9 @@ llvm::Expected<Plan> readPlanAt(llvm::StringRef path);
 struct PlanInputs {
   Plan plan;
   LayerGraph graph;
-  std::optional<Graph> operators; // of a model from ONNX
-  CostInputs costs;               // by the plan's optimizer and precision
+  std::optional<Graph> operators;      // of a model from ONNX
+  std::optional<DividedModel> divided; // of such a model, if devices share layers
+  CostInputs costs;                    // by the plan's optimizer and precision
 };
 llvm::Expected<PlanInputs> readPlanInputs(llvm::StringRef plan, llvm::StringRef model,
                                           const ModelOptions &reading, const CostOptions &costs);

@@ -21,6 +21,7 @@ Error heterplan::writePlan(const Plan &plan, const PlanningInputs &inputs,
   Expected<Program> program = lower(plan, problem.graph, problem.cluster);
   if (!program)
     return program.takeError();
+  *program = withShardRanks(std::move(*program), problem.cluster.shardDegree);
   Expected<Simulation> simulation = simulate(*program);
   if (!simulation)
     return simulation.takeError();
@@ -35,6 +36,7 @@ Error heterplan::writePlan(const Plan &plan, const PlanningInputs &inputs,
                   problem.cluster.shardDegree == 1 ? &problem.cluster : nullptr,
                   beside.alternatives,
                   beside.limits};
+  package.divided = inputs.divided ? &*inputs.divided : nullptr;
   package.threads = inputs.searching.threads;
   std::optional<Package> background;
   if (const PlannedCopy *copy = beside.copy) {

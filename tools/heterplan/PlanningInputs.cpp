@@ -137,8 +137,8 @@ Expected<PlanningInputs> readPlanningInputs(const CompileOptions &options, const
       Problem::create(std::move(model->layers), costs->cluster, *costs->model, request);
   if (!problem)
     return problem.takeError();
-  return PlanningInputs{std::move(model->graph), std::move(*costs), std::move(*problem),
-                        *searching};
+  return PlanningInputs{std::move(model->graph), std::move(model->divided), std::move(*costs),
+                        std::move(*problem), *searching};
 }
 
 } // namespace heterplan

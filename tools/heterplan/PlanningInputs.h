@@ -11,6 +11,7 @@ namespace heterplan {
 /// Everything that was read; the problem points into `costs`.
 struct PlanningInputs {
   std::optional<Graph> graph;
+  std::optional<DividedModel> divided; // of `graph`, if devices share layers
   CostInputs costs;
   Problem problem;
   SearchOptions searching;

@@ -34,7 +34,7 @@ Expected<std::string> findLauncher(const std::string &directory) {
     return launcher.str().str();
   return Diagnostic(Diag::CannotRead, {directory, 0, 0, ""})
              .note({}, "'heterplan compile MODEL.onnx --cluster C.yaml -o DIR' writes one; a plan "
-                       "made from a layers file, or with --tensor-parallel, has none")
+                       "made from a layers file has none")
          << "there is no launcher 'launch.sh' in it";
 }
 

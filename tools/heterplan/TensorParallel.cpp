@@ -46,8 +46,8 @@ Error divideLayers(Model &model, int degree) {
   Expected<ShardedLayers> sharded = shardLayers(*model.graph, model.layers, degree);
   if (!sharded)
     return sharded.takeError();
+  model.divided = DividedModel{std::move(sharded->local), std::move(model.layers)};
   model.layers = std::move(sharded->layers);
-  model.graph.reset();
   return Error::success();
 }
 
@@ -55,8 +55,7 @@ std::string shardDegreeText(const Plan &plan) {
   int degree = shardDegreeOf(plan);
   if (degree == 1)
     return "";
-  return "each replica is " + std::to_string(degree) +
-         " devices that share every layer; the runtime does not run such plans yet";
+  return "each replica is " + std::to_string(degree) + " devices that share every layer";
 }
 
 } // namespace heterplan

@@ -13,8 +13,7 @@ llvm::Expected<int> readTensorParallel(const std::string &text);
 /// node of `cluster` has.
 std::vector<int> degreesOf(const Cluster &cluster);
 
-/// Gives `model` the layers of a shard. A layers file that has them must have this degree. The
-/// operators of a model are gone afterwards: nothing runs shards yet.
+/// Gives `model` the layers of a shard. A layers file that has them must have this degree.
 llvm::Error divideLayers(Model &model, int degree);
 
 /// A line that says how the devices of a plan share layers; "" if they do not.

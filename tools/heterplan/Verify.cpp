@@ -7,6 +7,7 @@
 
 #include "codegen/Manifest.h"
 #include "codegen/PackageCheck.h"
+#include "ir/PlanShards.h"
 #include "search/Search.h"
 #include "search/verify/Checker.h"
 #include "search/verify/Statements.h"
@@ -166,6 +167,7 @@ Error addDirectory(const PlanInputs &inputs, const std::string &directory, Repor
   Expected<Program> program = lower(inputs.plan, inputs.graph, inputs.costs.cluster);
   if (!program)
     return program.takeError();
+  *program = withShardRanks(std::move(*program), inputs.graph.shardDegree);
   std::vector<std::string> changed = changedInstructions(directory, *program);
   std::string writer = writerOf(directory), here = "heterplan " HETERPLAN_VERSION;
   if (!changed.empty() && writer != here)
@@ -174,7 +176,9 @@ Error addDirectory(const PlanInputs &inputs, const std::string &directory, Repor
   if (!inputs.operators || !sys::fs::exists(directory + "/model.py"))
     return Error::success();
   Expected<std::vector<std::string>> model =
-      changedModel(directory, *inputs.operators, inputs.graph, inputs.plan);
+      inputs.divided
+          ? changedModel(directory, *inputs.operators, *inputs.divided, inputs.graph, inputs.plan)
+          : changedModel(directory, *inputs.operators, inputs.graph, inputs.plan);
   if (!model)
     return model.takeError();
   report.add("model-code", *model);

@@ -1,3 +1,4 @@
+#include "ir/PlanShards.h"
 #include "ir/Program.h"
 
 #include "Diagnosed.h"
@@ -82,6 +83,42 @@ TEST(Lowering, RanksAreNumberedNodeByNode) {
   EXPECT_EQ(program.stageGroups()[1], (RankGroup{2}));
   EXPECT_EQ(program.ranks[3].parts[0].replica, 1);
   EXPECT_EQ(program.ranks[3].parts[0].samples, (SampleRange{1, 1}));
+}
+
+TEST(PlanShards, MakesARankOfEveryDeviceOfAGroup) {
+  const Program groups = lowered(smallPlan());
+  const Program program = withShardRanks(groups, 4);
+  EXPECT_EQ(toText(program.verify()), "");
+  ASSERT_EQ(program.ranks.size(), 4 * groups.ranks.size());
+  for (const RankProgram &rank : program.ranks) {
+    const RankProgram &group = groups.ranks[rank.rank / 4];
+    const int shard = rank.rank % 4;
+    EXPECT_EQ(rank.device,
+              (DeviceRef{group.device.type, group.device.node, 4 * group.device.index + shard}));
+    EXPECT_EQ(rank.parts[0].shard, shard);
+    ASSERT_EQ(rank.instructions.size(), group.instructions.size());
+    for (size_t i = 0; i < rank.instructions.size(); ++i) {
+      const Instruction &own = rank.instructions[i], &theirs = group.instructions[i];
+      EXPECT_EQ(own.peer, theirs.peer < 0 ? -1 : 4 * theirs.peer + shard);
+      EXPECT_EQ(own.group.size(), theirs.group.size());
+      for (int member : own.group)
+        EXPECT_EQ(member % 4, shard);
+    }
+  }
+  EXPECT_EQ(program.stageGroups(3)[0], (RankGroup{3, 7}));
+  EXPECT_EQ(withShardRanks(groups, 1), groups);
+}
+
+TEST(PlanShards, RefusesSumsOverOtherShards) {
+  Plan plan = smallPlan();
+  plan.stages[0].stateSharding = StateSharding::Optimizer;
+  Program program = withShardRanks(lowered(plan), 2);
+  EXPECT_EQ(toText(program.verify()), "");
+  for (RankProgram &rank : program.ranks)
+    for (Instruction &instruction : rank.instructions)
+      if (instruction.op == Op::ReduceScatter)
+        instruction.group = RankGroup{0, 1, 2, 3};
+  EXPECT_NE(toText(program.verify()).find("another shard"), std::string::npos);
 }
 
 TEST(Lowering, OneForwardOneBackwardOrder) {

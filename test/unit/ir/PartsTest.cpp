@@ -181,7 +181,7 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"StageThatIsNot", "does not exist",
               [](Program &p) { p.ranks[0].parts[2].stage = 3; }},
         Fault{"NegativeShard", "negative", [](Program &p) { p.ranks[0].parts[0].shard = -1; }},
-        Fault{"LoneShard", "numbered one after another",
+        Fault{"LoneShard", "another shard of their replicas",
               [](Program &p) { p.ranks[0].parts[0].shard = 1; }},
         Fault{"ReplicaTwice", "numbered one after another",
               [](Program &p) { p.ranks[1].parts[0].replica = 0; }},

@@ -44,6 +44,7 @@ from .recomputation import recompute_segments
 from .recorder import Recorder
 from .sharded_parameters import GatheredLayer, ShardedParameters
 from .sharded_state import ShardedState
+from .shard_group import ShardGroup
 from .stopwatch import Stopwatch
 from .tables import GroupedEmbedding, Tables, make_groups
 from .trained_state import TrainedState, dense_parameters, make_optimizer
@@ -88,6 +89,7 @@ def prepare(options: argparse.Namespace, store: Any = None) -> Run:
     model = load_model(directory, double=options.check)
     check_model(model, program)
     _refuse_moving_shares(options, plan, program.global_batch)
+    _refuse_beside_shards(options, model, program)
     precision = Precision("fp64" if options.check else plan.precision)
     if options.check:
         program = doubled_program(program)
@@ -146,6 +148,21 @@ def _refuse_moving_shares(options: argparse.Namespace, plan: PlanSummary, global
         )
 
 
+def _refuse_beside_shards(options: argparse.Namespace, model: Model, program: RankProgram) -> None:
+    """Fails if an option or a part of the plan is not supported where devices share every layer."""
+    unsupported = {
+        "--balance": options.balance != "plan",
+        "--epoch-samples": bool(options.epoch_samples % program.global_batch),
+        "a sparse table": any(part.tables for part in program.parts),
+    }
+    for what, given in unsupported.items():
+        if given and model.degree > 1:
+            raise RuntimeFault(
+                f"{what} is not supported where several devices share every layer (--tensor-parallel); "
+                "see docs/tensor-parallelism.md"
+            )
+
+
 def _choose_allocation(program: RankProgram) -> None:
     """A plan that takes time to save memory has none to lose to the allocator."""
     saves = any(part.recompute or part.state_sharding != "none" for part in program.parts)
@@ -172,8 +189,10 @@ def _make_part(run: Run, part: Part, scale: LossScale | None) -> PartExecution:
     layers = _gathered_layers(run, part)
     stage = build_stage(
         run.model, part.stage, options.directory, options.seed, communicator.device,
-        elsewhere={name: layer.fill for layer in layers for name in layer.names},
+        elsewhere={name: layer.fill for layer in layers for name in layer.names}, shard=part.shard,
     )  # fmt: skip
+    if run.model.degree > 1:
+        _share_layers(run, stage)
     sharded = _shard_state(run, part, stage, layers, presence)
     if run.plan.batch_norm == "synchronised":
         _synchronise_batch_norm(stage, part.stage, communicator, presence)
@@ -186,6 +205,16 @@ def _make_part(run: Run, part: Part, scale: LossScale | None) -> PartExecution:
     )  # fmt: skip
 
 
+def _share_layers(run: Run, stage: nn.Module) -> None:
+    """Gives the code of a shard its collectives."""
+    group = run.communicator.shard_group
+    if len(group) != run.model.degree:
+        raise RuntimeFault(
+            f"ranks {list(group)} share every layer; model.py is the code of one of {run.model.degree}"
+        )
+    setattr(stage, "shards", ShardGroup(run.communicator))
+
+
 def _make_trained(
     run: Run, part: Part, stage: nn.Module, sharded: ShardedState | None
 ) -> TrainedState:
@@ -194,7 +223,10 @@ def _make_trained(
     optimizer = make_optimizer(kind, updated, options.lr, options.weight_decay)
     tables = _make_tables(run, part, stage)
     statistics = _local_statistics(run, part, stage)
-    return TrainedState(part, stage, run.communicator, kind, optimizer, tables, sharded, statistics)
+    return TrainedState(
+        part, stage, run.communicator, kind, optimizer, tables, sharded, statistics,
+        run.model.slicings(),
+    )  # fmt: skip
 
 
 def _local_statistics(run: Run, part: Part, stage: nn.Module) -> LocalStatistics | None:

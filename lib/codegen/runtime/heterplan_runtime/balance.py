@@ -189,7 +189,10 @@ class Balancer:
             passes, update = self.stopwatch.read(index)
             samples = part.sample_count
             forecast.note(samples, passes, update)
-            measured.append(Measured(part.part.stage, part.part.replica, samples, passes, update))
+            if not part.part.shard:  # the shards of a replica compute alike
+                measured.append(
+                    Measured(part.part.stage, part.part.replica, samples, passes, update)
+                )
         self.steps.append(measured)
 
     def counters(self) -> list[dict[str, Any]]:

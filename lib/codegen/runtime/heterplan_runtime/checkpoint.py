@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -24,6 +25,7 @@ from torch import Tensor
 
 from .errors import RuntimeFault
 from .fields import SCHEMA_MAJOR, Fields, read_fields
+from .shards import Slicing
 from .tensorfile import TensorWriter, read_tensors, sync_folder
 
 INDEX = "checkpoint.json"
@@ -36,11 +38,18 @@ _PIECE_BYTES = 1 << 24
 @dataclass(frozen=True)
 class Piece:
     """Elements of the flattened tensor `name` from `begin` on: its values, or what the optimizer keeps
-    of them under the name `kind`."""
+    of them under the name `kind`. `slicing`: elements of the part of it that shard `shard` has."""
 
     kind: str
     name: str
     begin: int
+    slicing: Slicing | None = None
+    shard: int = 0
+
+    @property
+    def place(self) -> str:
+        """The tensor, or the part of it."""
+        return self.name if self.slicing is None else f"{self.name} {self.shard}/{self.slicing.degree}"
 
     def __str__(self) -> str:
         return f"{self.kind}/{self.begin}/{self.name}"
@@ -62,12 +71,14 @@ class Facts:
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """A rank's part; `updates`: of each parameter, those that the optimizer counts."""
+    """A rank's part; `updates`: of each parameter, those that the optimizer counts; `shard`: whose parts
+    of sliced tensors it has."""
 
     name: str
     bytes: int
     sha256: str
     updates: Mapping[str, int]
+    shard: int = 0
 
 
 def folder_of(parent: Path, step: int) -> Path:
@@ -75,7 +86,11 @@ def folder_of(parent: Path, step: int) -> Path:
 
 
 def write_part(
-    folder: Path, rank: int, pieces: Mapping[Piece, Tensor], updates: Mapping[str, int]
+    folder: Path,
+    rank: int,
+    pieces: Mapping[Piece, Tensor],
+    updates: Mapping[str, int],
+    shard: int = 0,
 ) -> WrittenFile:
     """One rank's file, on the disk when this returns; raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -84,7 +99,7 @@ def write_part(
     writer = TensorWriter(folder / name, specs)
     for values in pieces.values():
         writer.write(values)
-    return WrittenFile(name, writer.bytes, writer.close(), dict(updates))
+    return WrittenFile(name, writer.bytes, writer.close(), dict(updates), shard)
 
 
 # By (kind, name): the elements that a device holds, begin and end.
@@ -112,8 +127,15 @@ def read_holders(folder: Path, device: str) -> Held:
         return {}
 
 
-def commit(folder: Path, parent: Path, facts: Facts, files: Iterable[WrittenFile]) -> Path:
-    """Makes a complete checkpoint of the files in `folder`, which have all been written."""
+def commit(
+    folder: Path,
+    parent: Path,
+    facts: Facts,
+    files: Iterable[WrittenFile],
+    slicings: Mapping[str, Slicing] | None = None,
+) -> Path:
+    """Makes a complete checkpoint of the files in `folder`, which have all been written. `slicings`: of
+    the tensors of which files have the parts of shards."""
     for file in files:
         path = folder / file.name
         if not path.is_file() or path.stat().st_size != file.bytes:
@@ -123,6 +145,8 @@ def commit(folder: Path, parent: Path, facts: Facts, files: Iterable[WrittenFile
             )
     index = {"schemaVersion": f"{SCHEMA_MAJOR}.0", **_camel(asdict(facts))}
     index["files"] = [asdict(file) for file in files]
+    if slicings:
+        index["slices"] = [{"name": name, **asdict(each)} for name, each in slicings.items()]
     with (folder / INDEX).open("w", encoding="utf-8") as output:
         json.dump(index, output, indent=1)
         output.flush()
@@ -184,11 +208,19 @@ class Checkpoint:
         if f"{folder_of(folder.parent, self.facts.step)}" != str(folder):
             raise RuntimeFault(f"{folder}: holds step {self.facts.step}")
         self._files = [_file(item) for item in fields.objects("files")]
+        self._slicings = {
+            item.text("name"): Slicing(
+                item.integer("axis"), item.integers("segments"), item.integers("shape"),
+                item.integer("degree", least=1),
+            )
+            for item in fields.objects("slices")
+        }  # fmt: skip
+        self._last: tuple[tuple[str, str], Tensor] | None = None  # that whole() has made
         self.updates: dict[str, int] = {}
         for file in self._files:
             for name, count in file.updates.items():
                 self.updates[name] = max(count, self.updates.get(name, 0))
-        self._pieces: dict[tuple[str, str], list[tuple[int, Tensor]]] | None = None
+        self._pieces: dict[tuple[str, str, int], list[tuple[int, Tensor]]] | None = None
 
     def verify(self, share: int, shares: int) -> None:
         """Every shares-th file from `share` on has the size and the digest that it was written with."""
@@ -199,23 +231,55 @@ class Checkpoint:
             if _digest(path) != file.sha256:
                 raise RuntimeFault(f"{path}: changed since it was written")
 
-    def _opened(self) -> dict[tuple[str, str], list[tuple[int, Tensor]]]:
+    def _opened(self) -> dict[tuple[str, str, int], list[tuple[int, Tensor]]]:
+        """By kind, name and shard; tensors that are not sliced are of shard 0."""
         if self._pieces is None:
             self._pieces = {}
             for file in self._files:
                 path = self.folder / file.name
                 for key, values in read_tensors(path).items():
                     kind, begin, name = _parsed(key, path)
-                    self._pieces.setdefault((kind, name), []).append((begin, values.reshape(-1)))
+                    key_of_part = kind, name, file.shard if name in self._slicings else 0
+                    self._pieces.setdefault(key_of_part, []).append((begin, values.reshape(-1)))
             for parts in self._pieces.values():
                 parts.sort(key=lambda part: part[0])
         return self._pieces
 
     @torch.no_grad()
-    def fill(self, piece: Piece, target: Tensor) -> None:
-        """Puts the elements of `piece` into `target`, which is flat."""
+    def fill(self, piece: Piece, target: Tensor, shape: tuple[int, ...] = ()) -> None:
+        """Puts the elements of `piece` into `target`, which is flat. `shape`: of the whole tensor, where it may
+        be sliced otherwise than it was."""
+        saved = self._slicings.get(piece.name)
+        if saved == piece.slicing:
+            self._fill(piece, target)
+            return
+        whole = self._whole(piece, saved, shape)
+        if piece.slicing is not None:
+            whole = piece.slicing.part(whole, piece.shard).reshape(-1)
+        target.copy_(whole[piece.begin : piece.begin + target.numel()])
+
+    def _whole(self, piece: Piece, saved: Slicing | None, shape: tuple[int, ...]) -> Tensor:
+        """The whole flat tensor, of which `piece` has elements."""
+        key = piece.kind, piece.name
+        if self._last is not None and self._last[0] == key:
+            return self._last[1]
+        if saved is not None and saved.shape != shape:
+            raise RuntimeFault(f"{self.folder}: '{piece.name}' is {list(saved.shape)}, not {list(shape)}")
+        parts = []
+        for shard in range(1 if saved is None else saved.degree):
+            known = self._opened().get((*key, shard), [])
+            size = math.prod(shape) if saved is None else saved.local_size
+            parts.append(torch.empty(size, dtype=known[0][1].dtype if known else torch.float32))
+            self._fill(Piece(piece.kind, piece.name, 0, saved, shard), parts[-1])
+        whole = parts[0] if saved is None else saved.joined(parts).reshape(-1)
+        self._last = key, whole
+        return whole
+
+    def _fill(self, piece: Piece, target: Tensor) -> None:
+        """Puts the elements of `piece`, which is sliced as it was, into `target`."""
         end, filled = piece.begin + target.numel(), piece.begin
-        for begin, values in self._opened().get((piece.kind, piece.name), []):
+        shard = 0 if piece.slicing is None else piece.shard
+        for begin, values in self._opened().get((piece.kind, piece.name, shard), []):
             low, high = max(begin, filled), min(begin + values.numel(), end)
             if low == filled < high:
                 part = values[low - begin : high - begin]
@@ -230,8 +294,9 @@ def _file(fields: Fields) -> WrittenFile:
     if not re.fullmatch(r"\d{4,}\.safetensors", name):
         raise RuntimeFault(f"{fields.where}: field 'name' is not the name of a rank's file")
     return WrittenFile(
-        name, fields.integer("bytes"), fields.text("sha256"), fields.naturals_by_name("updates")
-    )
+        name, fields.integer("bytes"), fields.text("sha256"), fields.naturals_by_name("updates"),
+        fields.integer("shard"),
+    )  # fmt: skip
 
 
 def _parsed(key: str, path: Path) -> tuple[str, int, str]:

@@ -11,7 +11,7 @@ import secrets
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -23,8 +23,10 @@ from .checkpoint import (
 )  # fmt: skip
 from .communication import Communicator
 from .errors import RuntimeFault
+from .model import TensorTypes
 from .optimizer_state import MOMENTS
 from .part import PartExecution
+from .shards import Slicing
 
 
 @dataclass(frozen=True)
@@ -42,16 +44,19 @@ class Trained:
     the tensors that training changes and the parameters that several stages use."""
 
     parts: tuple[PartExecution, ...]
-    names: frozenset[str]
+    types: TensorTypes
     shared: Mapping[str, tuple[int, ...]]
     optimizer: str
     device: str = ""  # that the plan names for this rank
+    slicings: Mapping[str, Slicing] = field(default_factory=dict)  # where devices share every layer
 
     def pieces(self, part: PartExecution) -> Iterator[tuple[Piece, Tensor]]:
         """Views of everything that this rank has of a part; first what all replicas have alike."""
         for entry in part.trained.state_entries():
-            if entry.name in self.names:
-                yield Piece(self._kind(entry.kind), entry.name, entry.begin), entry.values
+            if entry.name in self.types:
+                kind = self._kind(entry.kind)
+                piece = Piece(kind, entry.name, entry.begin, entry.slicing, entry.shard)
+                yield piece, entry.values
 
     def _kind(self, kind: str) -> str:
         """The moments of sparse tables have the names of those of dense parameters, since a table is
@@ -62,13 +67,16 @@ class Trained:
 
     def own_share(self, communicator: Communicator) -> dict[Piece, Tensor]:
         """The tensors that this rank saves. If several replicas have the same state, each saves a
-        part; the first of the stages that share a tensor saves it."""
+        part; the first of the stages that share a tensor saves it. A shard saves its slices, and the
+        first shard what all of them have."""
         share: dict[Piece, Tensor] = {}
         for part in self.parts:
             stage = part.part.stage
             group = communicator.stage_group(stage)
             for number, (piece, values) in enumerate(self.pieces(part)):
                 if self.shared.get(piece.name, (stage,))[0] != stage:
+                    continue
+                if piece.slicing is None and piece.shard:
                     continue
                 divided = part.trained.is_divided(piece.name, piece.kind)
                 if divided or group[number % len(group)] == communicator.rank:
@@ -85,7 +93,7 @@ class Trained:
             names = part.trained.trained_names
             for piece, values in self.pieces(part):
                 if piece.name in names:
-                    found[piece.kind, piece.name] = (piece.begin, piece.begin + values.numel())
+                    found[piece.kind, piece.place] = (piece.begin, piece.begin + values.numel())
         return found
 
     def load(self, checkpoint: Checkpoint) -> Resumed:
@@ -97,9 +105,9 @@ class Trained:
             for piece, values in self.pieces(part):
                 if piece.kind != "value" and piece.name not in checkpoint.updates:
                     continue
-                checkpoint.fill(piece, values)
+                checkpoint.fill(piece, values, self.types[piece.name][1])
                 if piece.name in names:
-                    begin, end = before.get((piece.kind, piece.name), (0, 0))
+                    begin, end = before.get((piece.kind, piece.place), (0, 0))
                     kept = max(0, min(end, piece.begin + values.numel()) - max(begin, piece.begin))
                     held += values.nbytes
                     moved += (values.numel() - kept) * values.element_size()
@@ -110,18 +118,26 @@ class _Save:
     """One rank's part of a checkpoint that is being written."""
 
     def __init__(
-        self, facts: Facts, folder: Path, rank: int, pieces: dict[Piece, Tensor], updates: dict[str, int]
+        self,
+        facts: Facts,
+        folder: Path,
+        rank: int,
+        pieces: dict[Piece, Tensor],
+        updates: dict[str, int],
+        shard: int,
     ) -> None:
         self.facts, self.folder = facts, folder
         self.file: WrittenFile | None = None
         self.error = ""
         copies = {piece: values.detach().to("cpu", copy=True) for piece, values in pieces.items()}
-        self._thread = threading.Thread(target=self._write, args=(rank, copies, updates), daemon=True)
+        self._thread = threading.Thread(target=self._write, args=(rank, copies, updates, shard), daemon=True)
         self._thread.start()
 
-    def _write(self, rank: int, pieces: dict[Piece, Tensor], updates: dict[str, int]) -> None:
+    def _write(
+        self, rank: int, pieces: dict[Piece, Tensor], updates: dict[str, int], shard: int
+    ) -> None:
         try:
-            self.file = write_part(self.folder, rank, pieces, updates)
+            self.file = write_part(self.folder, rank, pieces, updates, shard)
         except OSError as error:
             self.error = f"{self.folder}: a checkpoint cannot be written: {error.strerror}"
 
@@ -260,7 +276,7 @@ class Checkpoints:
         folder = self._parent / f"{BEGUN}{step:08d}-{self._token}"
         self._save = _Save(
             facts, folder, self._communicator.rank, self._trained.own_share(self._communicator),
-            self._trained.updates(),
+            self._trained.updates(), self._communicator.shard,
         )  # fmt: skip
 
     def finish(self) -> None:
@@ -278,7 +294,7 @@ class Checkpoints:
 
         def complete() -> None:
             write_holders(save.folder, holders)
-            path = commit(save.folder, self._parent, save.facts, files)
+            path = commit(save.folder, self._parent, save.facts, files, self._trained.slicings)
             keep_newest(self._parent, self._keep)
             self._say(f"saved {path}")
 

@@ -18,13 +18,14 @@ def clip_gradients(
     limit: float,
 ) -> None:
     """All ranks call it, when all gradients are sums over the replicas. A tensor that several ranks
-    hold counts on the first of them."""
+    hold counts on the first of them, and a slice of a tensor on the shard that has it."""
     squares = 0.0
     for part in parts:
         stage = part.part.stage
         first = communicator.stage_group(stage)[0] == communicator.rank
         for name, gradient, divided in part.trained.gradients():
-            if divided or (first and shared.get(name, (stage,))[0] == stage):
+            alone = divided or (first and shared.get(name, (stage,))[0] == stage)
+            if alone and part.trained.speaks_for(name):
                 squares += float(gradient.double().square().sum())
     norm = communicator.total(squares) ** 0.5
     if norm > limit:

@@ -47,6 +47,8 @@ class RosterEntry:
     groups: tuple[Group, ...]
     sharded: tuple[int, ...] = ()  # stages of which it has a slice of the state
     build: str = "cuda"  # of PyTorch: NCCL and RCCL do not talk to each other
+    replicas: tuple[int, ...] = ()  # of its stages
+    shard: int = 0  # of these replicas
 
 
 class Communicator:
@@ -57,6 +59,7 @@ class Communicator:
     ) -> None:
         """`store`: of meet(); without it the ranks meet here."""
         self.rank, self.world_size = program.rank, program.world_size
+        self.shard = program.shard
         self.device = device
         self._timeout = timeout
         self.waited = 0.0  # seconds so far that sums and gathers within passes took
@@ -78,7 +81,10 @@ class Communicator:
         self._tables: dict[int, tuple[Any, Any]] = {}  # by stage
         self._states: dict[int, Any] = {}  # by stage
         self._add_groups(group for entry in self.roster for group in entry.groups)
-        self._add_groups(self.stage_group(stage) for entry in self.roster for stage in entry.stages)
+        self._add_groups(
+            self.stage_group(stage, entry.shard) for entry in self.roster for stage in entry.stages
+        )
+        self._add_groups(self._shard_group(entry) for entry in self.roster)
         self._share_states()
         if self._direct:
             self._connect(program)
@@ -91,7 +97,8 @@ class Communicator:
         stages = tuple(part.stage for part in program.parts)
         sharded = tuple(part.stage for part in program.parts if part.state_sharding != "none")
         build = "rocm" if torch.version.hip else "cuda"
-        own = RosterEntry(self.rank, stages, place, listed, sharded, build)
+        replicas = tuple(part.replica for part in program.parts)
+        own = RosterEntry(self.rank, stages, place, listed, sharded, build, replicas, self.shard)
         return self.gather(own)
 
     def _common_backend(self) -> str:
@@ -146,7 +153,9 @@ class Communicator:
 
     def share_across_stages(self, stages: Iterable[tuple[int, ...]]) -> None:
         """Makes the groups of parameters that several stages use; all ranks call it alike."""
-        self._add_groups(self.stages_group(several) for several in stages)
+        listed = list(stages)
+        for shard in self._shards:
+            self._add_groups(self.stages_group(several, shard) for several in listed)
 
     def share_tables(self, stages: Iterable[int]) -> None:
         """Makes the groups of stages with sparse tables; all ranks call it alike. Rows and their
@@ -178,8 +187,11 @@ class Communicator:
         """Makes the groups of stages with sharded state: they are used while a backward pass, which has
         sums of its own, goes on."""
         for stage in sorted({stage for entry in self.roster for stage in entry.sharded}):
-            group = list(self.stage_group(stage))
-            self._states[stage] = dist.new_group(group, timeout=self._timeout, backend=self.backend)
+            for shard in self._shards:
+                group = list(self.stage_group(stage, shard))
+                made = dist.new_group(group, timeout=self._timeout, backend=self.backend)
+                if shard == self.shard:
+                    self._states[stage] = made
 
     def start_reduce_scatter(self, stage: int, flat: Tensor) -> Callable[[], Tensor]:
         """Begins to sum a tensor over the ranks of a stage. The function that it returns waits for
@@ -206,11 +218,32 @@ class Communicator:
         if slices is not whole:
             whole.copy_(slices)
 
-    def stage_group(self, stage: int) -> Group:
-        return tuple(entry.rank for entry in self.roster if stage in entry.stages)
+    def stage_group(self, stage: int, shard: int | None = None) -> Group:
+        """Returns the ranks that have the same shard of the replicas of a stage as this rank, or shard
+        `shard`. Their parameters are equal."""
+        number = self.shard if shard is None else shard
+        return tuple(
+            entry.rank for entry in self.roster if stage in entry.stages and entry.shard == number
+        )
 
-    def stages_group(self, stages: Iterable[int]) -> Group:
-        return tuple(sorted({rank for stage in stages for rank in self.stage_group(stage)}))
+    def stages_group(self, stages: Iterable[int], shard: int | None = None) -> Group:
+        return tuple(sorted({rank for stage in stages for rank in self.stage_group(stage, shard)}))
+
+    @property
+    def _shards(self) -> list[int]:
+        return sorted({entry.shard for entry in self.roster})
+
+    @property
+    def shard_group(self) -> Group:
+        """The ranks that share every layer with this one, by their shards."""
+        return self._shard_group(self.roster[self.rank])
+
+    def _shard_group(self, own: RosterEntry) -> Group:
+        return tuple(
+            entry.rank
+            for entry in self.roster
+            if (entry.stages, entry.replicas) == (own.stages, own.replicas)
+        )
 
     def _connect(self, program: RankProgram) -> None:
         """NCCL connects a pair at its first message and both sides wait: do it in one order."""
@@ -323,6 +356,28 @@ class Communicator:
         dist.all_reduce(message, group=self._groups[group])
         if message is not tensor:
             tensor.copy_(message)
+
+    def collect(self, tensor: Tensor, group: Group) -> list[Tensor]:
+        """Returns the tensors of the members of a group, which have one shape."""
+        message = (tensor.to("cpu") if self.staged else tensor).contiguous().view(-1)
+        if message.dtype == torch.bool:
+            message = message.view(torch.uint8)
+        found = message.new_empty(len(group) * len(message))
+        begin = time.perf_counter()
+        _all_gather(found, message, group=self._groups[group])
+        self.waited += time.perf_counter() - begin
+        parts = found.view(tensor.dtype).to(self.device).split(tensor.numel())
+        return [part.view(tensor.shape) for part in parts]
+
+    def sum_own(self, flat: Tensor, group: Group) -> Tensor:
+        """Returns this rank's slice of the sum of a flat tensor: of equal ones in the order of the
+        group."""
+        message = flat.to("cpu") if self.staged else flat
+        own = message.new_empty(len(message) // len(group))
+        begin = time.perf_counter()
+        _reduce_scatter(own, message, group=self._groups[group])
+        self.waited += time.perf_counter() - begin
+        return own.to(self.device)
 
     def sum_in_place(self, tensors: list[Tensor], group: Group) -> None:
         """Sums each tensor over the group; small ones many in one message."""

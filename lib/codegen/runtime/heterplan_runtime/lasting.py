@@ -39,8 +39,9 @@ def save_trained(run: Run, interpreter: Interpreter, folder: Path) -> None:
         "steps": str(run.options.steps),
     }
     path = save_weights(
-        run.communicator, interpreter.state_entries(), run.model.trained(), folder, facts
-    )
+        run.communicator, interpreter.state_entries(), run.model.trained(), folder, facts,
+        run.model.slicings(),
+    )  # fmt: skip
     run.say(f"saved {path}")
 
 
@@ -62,8 +63,8 @@ def make_checkpoints(run: Run, interpreter: Interpreter) -> Checkpoints | None:
     return Checkpoints(
         run.communicator,
         Trained(
-            interpreter.parts, frozenset(trained), run.model.shared_parameters(),
-            run.program.optimizer, _device_text(run),
+            interpreter.parts, trained, run.model.shared_parameters(), run.program.optimizer,
+            _device_text(run), run.model.slicings(),
         ),
         options.checkpoint_dir or options.directory / "checkpoints",
         options.checkpoint_every, options.keep, facts, run.say,

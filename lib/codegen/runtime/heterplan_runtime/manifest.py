@@ -12,7 +12,7 @@ from .errors import RuntimeFault
 NAME = "manifest.sha256"
 BACKGROUND = "background"  # folder of the package of a background job, which has its own
 # What a run reads; reports may be moved or edited.
-READ = re.compile(r"plan\.json|model\.py|launch\.(sh|sbatch)|(ranks|weights|heterplan_runtime)/.*")
+READ = re.compile(r"plan\.json|model\.py|whole_model\.py|launch\.(sh|sbatch)|(ranks|weights|heterplan_runtime)/.*")
 # What it would take for part of the plan.
 TAKEN = ("ranks/[0-9]*.json", "weights/stage-[0-9]*.safetensors")
 LINE = re.compile(r"([0-9a-f]{64})  (.+)")

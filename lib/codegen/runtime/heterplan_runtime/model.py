@@ -22,8 +22,12 @@ from torch import Tensor, nn
 from .double_precision import doubled_source, widened
 from .errors import RuntimeFault
 from .program import Part, RankProgram, TensorSpec, dtype_of
+from .shards import Slicing
 from .tensorfile import read_tensors
 
+
+CODE = "model.py"
+WHOLE_CODE = "whole_model.py"  # of the whole model, where CODE is that of a shard
 
 TensorTypes = dict[str, tuple[torch.dtype, tuple[int, ...]]]  # type and shape, by name
 
@@ -38,6 +42,7 @@ class Model:
     outputs: dict[str, TensorSpec]
     bounds: dict[str, int]  # integer inputs are below these
     double: bool = False  # in double precision, whatever its files say
+    degree: int = 1  # devices that share every layer
 
     @property
     def prediction(self) -> TensorSpec:
@@ -72,11 +77,22 @@ class Model:
         kind = dtype_of(dtype, "model.py")
         return widened(kind) if self.double else kind, tuple(shape)
 
+    def slicings(self) -> dict[str, Slicing]:
+        """The stored tensors of which each shard has a part."""
+        return {
+            name: Slicing(axis, tuple(segments), tuple(shape), self.degree)
+            for stage in self.stages
+            for name, (axis, segments, shape) in _specs(stage, "slices_spec").items()
+        }
+
     def trained(self) -> TensorTypes:
         """Types of all tensors that training changes, whichever stage has them: parameters, sparse
-        tables and statistics, by their ONNX names."""
+        tables and statistics, by their ONNX names. Tensors of which shards have parts are whole."""
+        sliced = self.slicings()
         return {
-            name: (dtype_of(dtype, "model.py"), tuple(shape))
+            name: (
+                dtype_of(dtype, "model.py"), sliced[name].shape if name in sliced else tuple(shape)
+            )
             for stage in self.stages
             for attribute in ("parameters_spec", "tables_spec", "buffers_spec")
             for name, (shape, dtype, _) in _specs(stage, attribute).items()
@@ -96,9 +112,9 @@ def _tensor_specs(table: dict[str, Any], where: str, double: bool) -> dict[str, 
     return specs
 
 
-def load_model(directory: Path, double: bool = False) -> Model:
-    """Imports model.py of the plan; `double`: as a model in double precision."""
-    path = directory / "model.py"
+def load_model(directory: Path, double: bool = False, file: str = CODE) -> Model:
+    """Imports the code of the plan; `double`: as a model in double precision."""
+    path = directory / file
     if not path.is_file():
         raise RuntimeFault(f"{path}: no such file")
     module = ModuleType("heterplan_model")
@@ -117,6 +133,7 @@ def load_model(directory: Path, double: bool = False) -> Model:
                 name: int(bound) for name, bound in getattr(module, "INPUT_BOUNDS", {}).items()
             },
             double=double,
+            degree=int(getattr(module, "SHARDS", 1)),
         )
     except RuntimeFault:
         raise
@@ -135,6 +152,8 @@ def check_model(model: Model, program: RankProgram) -> None:
     if len(model.stages) != program.stages:
         raise RuntimeFault(f"model.py has {len(model.stages)} stages; the plan {program.stages}")
     for part in program.parts:
+        if part.shard >= model.degree:
+            raise RuntimeFault(f"shard {part.shard} of {model.degree} in model.py")
         outputs = len(model.outputs) if program.is_last(part) else len(part.sends)
         _check_part(model, part, outputs)
 
@@ -233,23 +252,35 @@ def build_stage(
     device: torch.device,
     whole_tables: bool = False,
     elsewhere: Mapping[str, Callable[[str, Tensor], None]] | None = None,
+    shard: int = 0,
 ) -> nn.Module:
     """The stage on its device, initialised by `seed`, then with the weights of the plan. Sparse
     tables are left out, or parameters like any other. The stage has no parameters that are `elsewhere`:
-    their values are told to what takes their place."""
+    their values are told to what takes their place. `shard`: whose parts of sliced tensors it has."""
     stage_class = model.stages[index]
     tables = _specs(stage_class, "tables_spec")
     stage: nn.Module = stage_class(tables=whole_tables) if tables else stage_class()
     weights, path = _weights(index, directory)
     tensors = stage.state_dict(keep_vars=True)
     held: dict[str, Any] = {}
+    sliced = model.slicings()
+
+    def own(name: str, whole: Tensor) -> Tensor:
+        if name not in sliced:
+            return whole
+        if tuple(whole.shape) != sliced[name].shape:
+            raise RuntimeFault(f"{path}: '{name}' is {list(whole.shape)}, not {list(sliced[name].shape)}")
+        return sliced[name].part(whole, shard)
+
     for attribute in ("parameters_spec", "frozen_spec", "buffers_spec"):
         held |= _specs(stage_class, attribute)
     with torch.no_grad():
         for name, (shape, dtype, kind) in held.items():
             values = weights.get(name)
             if values is None:
-                values = initial(name, tuple(shape), kind, seed).to(dtype_of(dtype, "model.py"))
+                whole_shape = sliced[name].shape if name in sliced else tuple(shape)
+                values = initial(name, whole_shape, kind, seed).to(dtype_of(dtype, "model.py"))
+            values = own(name, values)
             if elsewhere and name in elsewhere:
                 _check_fit(tensors, name, values, path)
                 elsewhere[name](name, values)
@@ -262,7 +293,7 @@ def build_stage(
         for name in _specs(stage_class, "constants_spec"):
             if name not in weights:
                 raise RuntimeFault(f"{path}: constant '{name}' is missing")
-            _fill(tensors, name, weights[name], path)
+            _fill(tensors, name, own(name, weights[name]), path)
     return (stage.double() if model.double else stage).to(device).train()
 
 

@@ -136,13 +136,15 @@ class PartExecution:
 
     @property
     def loss(self) -> float:
-        """This part's part of the loss of the global batch so far."""
-        return sum(float(loss) for loss in self._losses)
+        """This part's part of the loss of the global batch so far. The first of the shards of a replica
+        states that of the replica."""
+        return 0.0 if self.part.shard else sum(float(loss) for loss in self._losses)
 
     @property
     def denominator(self) -> float | None:
-        """The denominator of the losses so far; None if they are means over samples."""
-        return sum(self._denominators) if self._denominators else None
+        """The denominator of the losses so far, as of `loss`; None if they are means over samples."""
+        counted = 0.0 if self.part.shard else sum(self._denominators)
+        return counted if self._denominators else None
 
     def close(self) -> None:
         """Ends the thread that fetches rows."""
@@ -227,7 +229,7 @@ class PartExecution:
             self._prepare_sends(state, samples)
         elif self._measure is not None:
             own = self._own(instruction.micro_batch).count
-            if own:
+            if own and not self.part.shard:
                 self._measure(state.outputs, self._targets(state), own)
 
     def _laid_out(self, tensor: Tensor) -> Tensor:

@@ -188,6 +188,7 @@ class Part:
     tables: tuple[TableSpec, ...]
     recompute: tuple[str, ...] = ()  # first layers of the segments that are computed again
     state_sharding: str = "none"  # one of SHARDINGS
+    shard: int = 0  # of the replica, whose devices share every layer
 
 
 @dataclass(frozen=True)
@@ -211,6 +212,11 @@ class RankProgram:
     parts: tuple[Part, ...]
     instructions: tuple[Instruction, ...]
     links: tuple[Link, ...] = ()  # in a chain link b leads from stage b to stage b+1
+
+    @property
+    def shard(self) -> int:
+        """The shard that the rank is of its replicas."""
+        return self.parts[0].shard
 
     def links_to(self, part: Part) -> int:
         """How many stages the part's follows."""
@@ -279,10 +285,6 @@ def _table(fields: Fields) -> TableSpec:
 
 def _part(fields: Fields, linked: bool) -> Part:
     """`linked`: the program states links, and the tensors which of them they cross."""
-    if shard := fields.integer("shard"):
-        raise RuntimeFault(
-            f"{fields.where}: shard {shard}: replicas of several devices are not supported"
-        )
     return Part(
         stage=fields.integer("stage"),
         replica=fields.integer("replica"),
@@ -292,6 +294,7 @@ def _part(fields: Fields, linked: bool) -> Part:
         tables=tuple(_table(item) for item in fields.objects("tables")),
         recompute=fields.texts("recompute"),
         state_sharding=fields.text("stateSharding", SHARDINGS, default="none"),
+        shard=fields.integer("shard"),
     )
 
 
@@ -363,6 +366,8 @@ def _check(program: RankProgram, path: Path, rank: int) -> None:
         )
     if not program.parts:
         raise RuntimeFault(f"{path}: the rank has no part of any stage")
+    if len({part.shard for part in program.parts}) > 1:
+        raise RuntimeFault(f"{path}: the parts are of unlike shards")
     stages = [part.stage for part in program.parts]
     if stages != sorted(set(stages)):
         raise RuntimeFault(f"{path}: the parts are of stages {stages}, which do not ascend")

@@ -7,7 +7,9 @@ of segments, whose lengths repeat to its end; a shard has its part of each segme
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -33,6 +35,34 @@ def joined(parts: Sequence[Tensor], axis: int, segments: Segments) -> Tensor:
     periods = [each.unflatten(axis, (-1, sum(lengths))).split(lengths, axis + 1) for each in parts]
     whole = [piece for pieces in zip(*periods, strict=True) for piece in pieces]
     return torch.cat(whole, axis + 1).flatten(axis, axis + 1)
+
+
+@dataclass(frozen=True)
+class Slicing:
+    """How `degree` shards divide a tensor, whose whole shape is `shape`."""
+
+    axis: int
+    segments: Segments
+    shape: tuple[int, ...]
+    degree: int
+
+    @property
+    def local_shape(self) -> tuple[int, ...]:
+        """The shape of what a shard has."""
+        length = self.shape[self.axis] // self.degree
+        return (*self.shape[: self.axis], length, *self.shape[self.axis + 1 :])
+
+    @property
+    def local_size(self) -> int:
+        return math.prod(self.local_shape)
+
+    def part(self, whole: Tensor, shard: int) -> Tensor:
+        """Returns what a shard has of `whole`, which may be flat."""
+        return part(whole.reshape(self.shape), self.axis, self.segments, self.degree, shard)
+
+    def joined(self, parts: Sequence[Tensor]) -> Tensor:
+        """Returns the whole tensor from the parts of all shards, which may be flat."""
+        return joined([each.reshape(self.local_shape) for each in parts], self.axis, self.segments)
 
 
 class _Step(torch.autograd.Function):

@@ -8,6 +8,7 @@ normalisation follows).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from .communication import Communicator
+from .shards import Slicing
 from .tables import Tables
 
 STATE_TOLERANCE = 1e-4  # of the movement of a tensor
@@ -25,13 +27,28 @@ NOISE = 1e-6  # of the usual movement in its stage: what is below is rounding
 
 @dataclass(frozen=True)
 class StateEntry:
-    """Elements [begin, begin + len(values)) of one flattened tensor of a stage."""
+    """Elements [begin, begin + len(values)) of one flattened tensor of a stage, or of the part of it that
+    shard `shard` has."""
 
     stage: int
     kind: str  # "value", "gradient", or the optimizer's name of a state
     name: str  # of the parameter or buffer
     begin: int
     values: Tensor
+    slicing: Slicing | None = None  # of a tensor of which each shard has a part
+    shard: int = 0
+
+    def own(self, whole: Tensor) -> Tensor:
+        """The elements of a flat tensor that this entry has."""
+        if self.slicing is not None:
+            whole = self.slicing.part(whole, self.shard).reshape(-1)
+        return whole[self.begin : self.end]
+
+    def fits(self, whole: Tensor) -> bool:
+        """Whether a flat tensor has the elements of this entry."""
+        if self.slicing is None:
+            return self.end <= whole.numel()
+        return whole.numel() == math.prod(self.slicing.shape) and self.end <= self.slicing.local_size
 
     @property
     def end(self) -> int:
@@ -39,7 +56,8 @@ class StateEntry:
 
     def __str__(self) -> str:
         what = "" if self.kind == "value" else f"{self.kind} of "
-        return f"{what}'{self.name}'[{self.begin}:{self.end}] of stage {self.stage}"
+        part = "" if self.slicing is None else f" of shard {self.shard}"
+        return f"{what}'{self.name}'[{self.begin}:{self.end}]{part} of stage {self.stage}"
 
 
 def optimizer_entries(
@@ -112,18 +130,18 @@ class ExpectedState:
         wanted = self._final.get(key)
         if wanted is None and found.kind != "value" and not bool(found.values.count_nonzero()):
             return 0.0  # no gradient reaches it in one process, and here it has the gradient zero
-        if wanted is None or found.end > wanted.numel():
+        if wanted is None or not found.fits(wanted):
             return float("inf")
-        part = slice(found.begin, found.end)
+        wanted = found.own(wanted)
         if not wanted.is_floating_point():
-            return 0.0 if torch.equal(found.values, wanted[part]) else float("inf")
+            return 0.0 if torch.equal(found.values, wanted) else float("inf")
         initial = self._initial.get(key)
-        moved = _moved(wanted[part], None if initial is None else initial[part])
-        off = _moved(found.values, wanted[part])
-        trusted = self._trusted(key, part)
+        moved = _moved(wanted, None if initial is None else found.own(initial))
+        off = _moved(found.values, wanted)
+        trusted = self._trusted(key, found)
         if trusted is not None:
             off, moved = off[trusted], moved[trusted]
-        return self._excess(key, off, moved, wanted[part])
+        return self._excess(key, off, moved, wanted)
 
     def _excess(self, key: tuple[int, str, str], off: Tensor, moved: Tensor, wanted: Tensor) -> float:
         if not off.numel():
@@ -136,14 +154,14 @@ class ExpectedState:
             return float("inf")
         return worst / accepted if worst else 0.0
 
-    def _trusted(self, key: tuple[int, str, str], part: slice) -> Tensor | None:
+    def _trusted(self, key: tuple[int, str, str], found: StateEntry) -> Tensor | None:
         """Adam moves all elements alike, also those whose gradients are rounding; these do not
         count."""
         squares = self._final.get((key[0], "exp_avg_sq", key[2]))
         if squares is None or key[1] != "value":
             return None
         usual = self._usual[key[0], "exp_avg_sq"]
-        return squares[part].double() > usual * NOISE**2
+        return found.own(squares).double() > usual * NOISE**2
 
 
 def _key(entry: StateEntry) -> tuple[int, str, str]:

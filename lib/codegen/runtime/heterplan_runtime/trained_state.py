@@ -3,8 +3,9 @@ optimizer, some of which the plan may divide among the replicas of the stage."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,7 @@ from .optimizer_state import begin_at, steps_of
 from .program import Instruction, Part
 from .sharded_parameters import ShardedParameters
 from .sharded_state import ShardedState
+from .shards import Slicing
 from .state_check import (
     StateEntry, optimizer_entries, stage_values, table_entries, table_gradients,
 )  # fmt: skip
@@ -52,14 +54,17 @@ class TrainedState:
         tables: Tables | None = None,
         sharded: ShardedState | None = None,
         statistics: LocalStatistics | None = None,
+        slicings: Mapping[str, Slicing] | None = None,
     ) -> None:
         """`kind`: the optimizer's name in plans. `sharded`: where the replicas of the stage divide its
-        state; `statistics`: where each has running statistics of its own."""
+        state; `statistics`: where each has running statistics of its own. `slicings`: of the tensors of
+        which each shard has a part, where several devices share every layer."""
         self._part, self._stage, self._communicator = part, stage, communicator
         self._parameters = dict(stage.named_parameters())
         self._kind, self._optimizer = kind, optimizer
         self.tables = tables
         self._sharded, self._statistics = sharded, statistics
+        self._slicings = dict(slicings or {})
         self._end_sum: Callable[[], None] | None = None  # of gradients, where it is under way
         self.skips_update = False  # the next one: the gradients are not finite
 
@@ -130,6 +135,26 @@ class TrainedState:
 
     def state_entries(self) -> list[StateEntry]:
         """The training state so far: parameters, buffers, and the optimizer state of this rank."""
+        return self._placed(self._state_entries())
+
+    def _placed(self, entries: Iterable[StateEntry]) -> list[StateEntry]:
+        """The entries, with their places in the whole tensors. Constants are left out, since the code of
+        a shard may store others than that of the whole model."""
+        if not self._slicings:
+            return list(entries)
+        constants = getattr(self._stage, "constants_spec", {})
+        return [
+            replace(entry, slicing=self._slicings.get(entry.name), shard=self._part.shard)
+            for entry in entries
+            if entry.name not in constants
+        ]
+
+    def speaks_for(self, name: str) -> bool:
+        """Whether the gradient of a parameter counts on this shard: a slice does, and what all shards
+        have on the first."""
+        return not self._part.shard or name in self._slicings
+
+    def _state_entries(self) -> list[StateEntry]:
         stage = self._part.stage
         entries = stage_values(stage, self._stage)
         for owned in self._sharded.divided_parts() if self._sharded is not None else ():
@@ -156,7 +181,7 @@ class TrainedState:
         ]
         if self.tables is not None:
             entries += table_gradients(stage, self.tables)
-        return entries
+        return self._placed(entries)
 
     def set_rate(self, rate: float) -> None:
         """The learning rate from now on."""
@@ -171,7 +196,7 @@ class TrainedState:
         whole = self._parameters
         if self._sharded is not None:
             whole = self._sharded.shared_parameters()
-            yield from (("", each.grad, True) for each in self._sharded.slices if each.grad is not None)
+            yield from ((name, gradient, True) for name, gradient in self._slice_gradients())
         yield from (
             (name, parameter.grad, False)
             for name, parameter in whole.items()
@@ -179,6 +204,17 @@ class TrainedState:
         )
         if self.tables is not None:
             yield from (("", gradient, True) for gradient in self.tables.gradients())
+
+    def _slice_gradients(self) -> Iterator[tuple[str, Tensor]]:
+        """Gradients of the slices of the state; of each parameter by itself only where some of them are
+        divided among shards."""
+        assert self._sharded is not None
+        if not self._slicings:
+            yield from (("", each.grad) for each in self._sharded.slices if each.grad is not None)
+            return
+        for owned in self._sharded.owned():
+            if owned.slice.grad is not None:
+                yield owned.name, owned.slice.grad[owned.offset :][: owned.end - owned.begin]
 
     def is_divided(self, name: str, kind: str) -> bool:
         """Whether the replicas of the stage have each a part of this state, rather than all of it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from torch import Tensor
 from .communication import Communicator
 from .errors import RuntimeFault
 from .model import TensorTypes
+from .shards import Slicing
 from .state_check import StateEntry
 from .tensorfile import TensorWriter, sync_folder
 
@@ -23,12 +24,14 @@ NAME = "model.safetensors"
 
 @dataclass(frozen=True)
 class _Held:
-    """Elements [begin, end) of a tensor, which rank `rank` has as the index-th of its entries."""
+    """Elements [begin, end) of a tensor or of a shard's part of it, which rank `rank` has as the index-th
+    of its entries."""
 
     rank: int
     index: int
     begin: int
     end: int
+    shard: int = 0
 
 
 def prepare_folder(folder: Path) -> None:
@@ -47,24 +50,26 @@ def save_weights(
     specs: TensorTypes,
     folder: Path,
     facts: Mapping[str, str],
+    slicings: Mapping[str, Slicing],
 ) -> Path:
     """All ranks call it; rank 0 writes the file, which is replaced as a whole. `entries`: the state of
-    the calling rank; `facts` go into the file's metadata. Returns the path of the file."""
+    the calling rank; `facts` go into the file's metadata; `slicings`: of tensors of which each shard has
+    a part. Returns the path of the file."""
     own = [entry for entry in entries if entry.kind == "value" and entry.name in specs]
-    described = communicator.gather([(entry.name, entry.begin, entry.end) for entry in own])
+    described = communicator.gather([(each.name, each.begin, each.end, each.shard) for each in own])
     holders: dict[str, list[_Held]] = {name: [] for name in specs}
     for rank, held in enumerate(described):
-        for index, (name, begin, end) in enumerate(held):
-            holders[name].append(_Held(rank, index, begin, end))
+        for index, (name, begin, end, shard) in enumerate(held):
+            holders[name].append(_Held(rank, index, begin, end, shard))
     writer = None
     try:
         if communicator.rank == 0:
             folder.mkdir(parents=True, exist_ok=True)
             writer = TensorWriter(_temporary(folder), specs, {"format": "pt", **facts})
         for name, (dtype, shape) in specs.items():
-            for begin, end, holder in _cover(name, holders[name], math.prod(shape)):
-                values = _bring(communicator, own, holder, begin, end, dtype)
-                if writer is not None and values is not None:
+            pieces = _pieces(communicator, own, name, holders[name], dtype, shape, slicings.get(name))
+            for values in pieces:
+                if writer is not None:
                     writer.write(values)
         if writer is not None:
             writer.close()
@@ -73,6 +78,35 @@ def save_weights(
     except OSError as error:
         raise RuntimeFault(f"{folder}: weights cannot be written: {error.strerror}") from error
     return folder / NAME
+
+
+def _pieces(
+    communicator: Communicator,
+    own: list[StateEntry],
+    name: str,
+    holders: list[_Held],
+    dtype: torch.dtype,
+    shape: tuple[int, ...],
+    slicing: Slicing | None,
+) -> Iterator[Tensor]:
+    """The elements of a tensor in their order, on rank 0; nothing on the others, which give theirs."""
+    if slicing is None:
+        for begin, end, holder in _cover(name, holders, math.prod(shape)):
+            values = _bring(communicator, own, holder, begin, end, dtype)
+            if values is not None:
+                yield values
+        return
+    parts: list[Tensor] = []
+    for shard in range(slicing.degree):
+        held = [each for each in holders if each.shard == shard]
+        found = [
+            _bring(communicator, own, holder, begin, end, dtype)
+            for begin, end, holder in _cover(name, held, slicing.local_size)
+        ]
+        if communicator.rank == 0:
+            parts.append(torch.cat([values for values in found if values is not None]))
+    if parts:
+        yield slicing.joined(parts)
 
 
 def _temporary(folder: Path) -> Path:
