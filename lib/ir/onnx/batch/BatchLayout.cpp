@@ -1,13 +1,12 @@
 #include "ir/onnx/batch/BatchLayout.h"
 
+#include "ir/onnx/batch/SampleNumbers.h"
 #include "ir/onnx/batch/SampleRules.h"
-#include "ir/onnx/fold/FoldingSupport.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 
 #include <algorithm>
-#include <optional>
 
 using namespace llvm;
 
@@ -92,47 +91,20 @@ private:
   /// Rows for each sample that are made of no sample: zeros, random numbers, or the samples
   /// counted.
   void makeRows(const GraphNode &node) {
-    for (TensorId id : node.outputs)
-      if (id != noTensor)
-        layout(id).content = node.op == "Range" || node.op == "EyeLike" ? SampleLayout::Numbers
-                                                                        : SampleLayout::Equal;
-    if (node.op == "Range" && node.inputs.size() == 3 && numberOf(node.inputs[0]) == 0 &&
-        numberOf(node.inputs[2]) == 1)
-      layout(node.outputs[0]).step = 1;
-  }
-
-  /// The only element of an integer that is known at import.
-  std::optional<int64_t> numberOf(TensorId id) const {
-    if (id == noTensor)
-      return std::nullopt;
-    const GraphTensor &tensor = graph.tensors[id];
-    if (tensor.role == TensorRole::Size && tensor.sizes.size() == 1 && !tensor.sizes[0].perSample)
-      return tensor.sizes[0].fixed;
-    if (tensor.role != TensorRole::Constant || !tensor.data ||
-        !folding::isInteger(tensor.data->type))
-      return std::nullopt;
-    std::vector<int64_t> values = folding::integersOf(*tensor.data);
-    return values.size() == 1 ? std::optional(values[0]) : std::nullopt;
-  }
-
-  /// See SampleLayout::step; numbers of rows of all samples together are i·rows + row.
-  int64_t stepOf(const GraphNode &node) {
-    static const StringSet<> handsOn = {"Cast", "Identity", "Unsqueeze", "Squeeze"};
-    if (node.inputs.empty() || node.inputs[0] == noTensor)
-      return 0;
-    if (handsOn.count(node.op))
-      return layout(node.inputs[0]).step;
-    if ((node.op != "Mul" && node.op != "Add") || node.inputs.size() != 2)
-      return 0;
-    int counting = layout(node.inputs[0]).step ? 0 : 1;
-    const SampleLayout &other = layout(node.inputs[1 - counting]);
-    int64_t step = layout(node.inputs[counting]).step;
-    auto number = numberOf(node.inputs[1 - counting]);
-    if (node.op == "Add") {
-      bool isRow = number ? *number >= 0 && *number < step : other.kind == SampleLayout::Split;
-      return isRow && step > 1 && !other.step ? step : 0;
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i] == noTensor)
+        continue;
+      SampleLayout &made = layout(node.outputs[i]);
+      made.content =
+          node.op == "Range" || node.op == "EyeLike" ? SampleLayout::Numbers : SampleLayout::Equal;
+      if (made.kind == SampleLayout::Split && node.op == "Range")
+        made.step = stepOfRange({graph, node, result.layouts, i});
     }
-    return number && *number > 0 && *number < int64_t(1) << 30 ? step * *number : 0;
+  }
+
+  /// Whether equal rows become rows that differ: their sums.
+  static bool counts(const GraphNode &node) {
+    return node.domain.empty() && (node.op == "CumSum" || node.op == "CumProd");
   }
 
   void visitOutput(const GraphNode &node, size_t output, bool inBody) {
@@ -143,13 +115,19 @@ private:
         made.content = std::min(made.content, layout(id).content);
     if (made.kind == SampleLayout::Shared)
       return;
-    made.step = stepOf(node);
-    SampleResult effect = applySampleRule({graph, node, result.layouts, output});
+    SampleNode rows = {graph, node, result.layouts, output};
+    SampleResult effect = applySampleRule(rows);
     if (made.kind == SampleLayout::Torn)
       effect = {SampleEffect::Unknown, 0, "gives a result of more rows than those of the samples"};
     made.runs = effect.runs;
-    if (effect.effect != SampleEffect::Each && made.content != SampleLayout::Equal)
+    if (effect.effect == SampleEffect::Each && made.runs)
+      followNumbers(rows, made);
+    if (effect.effect != SampleEffect::Each && made.content == SampleLayout::Equal)
+      made.content = counts(node) ? SampleLayout::Numbers : SampleLayout::Equal;
+    else if (effect.effect != SampleEffect::Each)
       find(node, inBody, effect.effect == SampleEffect::Mixes, effect.why, effect.ruled);
+    else if (computesWithNumbers(rows, made))
+      find(node, inBody, true, "computes with the number of a sample among all samples");
   }
 
   void visitBodies(const GraphNode &node, bool inBody) {
@@ -166,6 +144,17 @@ private:
 };
 
 } // namespace
+
+bool SampleLayout::indexes(size_t number, size_t count, int64_t rows) const {
+  if (columns.empty())
+    return step == rows && count == 1;
+  if (columns.size() != count)
+    return false;
+  for (size_t i = 0; i < count; ++i)
+    if (columns[i] != (i == number ? rows : 0))
+      return false;
+  return true;
+}
 
 SampleAnalysis analyseSamples(const Graph &graph) { return Analyser(graph).run(); }
 

@@ -7,7 +7,9 @@
 
 #include "ir/Graph.h"
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 namespace heterplan {
 
@@ -25,9 +27,22 @@ struct SampleLayout {
   int axis = -1;
   int64_t runs = 1; // 0 where samples are in no such order
   Content content = Data;
-  /// The rows of sample i are i·step plus a part that depends on sample i alone, and is below
-  /// `step` if it is the number of a row. 0: they are not.
+  /// Integers that number rows: those of sample i are i·step plus a part that depends on sample i
+  /// alone, and is below `step` if it is the number of a row. 0: they are not.
   int64_t step = 0;
+  /// Indices that several coordinates make: the step of each along the last axis, -1 where the
+  /// number of the sample has another effect. Empty: `step` for all of them.
+  std::vector<int64_t> columns;
+
+  /// Whether the values depend on the number of the sample.
+  bool isNumbered() const {
+    return kind != Shared &&
+           (content == Numbers || step ||
+            std::any_of(columns.begin(), columns.end(), [](int64_t each) { return each != 0; }));
+  }
+  /// Whether coordinate `number` of `count` numbers rows by `rows` a sample, and no other one
+  /// depends on the number of the sample.
+  bool indexes(size_t number, size_t count, int64_t rows) const;
 };
 
 /// An operation of a node that is not a function of one sample at a time.

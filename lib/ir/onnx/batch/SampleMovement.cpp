@@ -35,6 +35,13 @@ int64_t productBefore(ArrayRef<Dim> shape, int axis) {
 
 SampleResult each(int64_t runs) { return {SampleEffect::Each, runs, ""}; }
 
+/// Whether the indices, of `depth` coordinates, pick rows of the same sample along the axis of the
+/// samples, which coordinate `number` counts.
+bool ownRows(const SampleNode &n, size_t number, int64_t depth) {
+  return n.grows(1) && n.in(0).runs == 1 &&
+         n.in(1).indexes(number, static_cast<size_t>(depth), n.perSample(0));
+}
+
 /// The element of a small integer operand, in terms of the batch.
 std::optional<Dim> element(const SampleNode &n, size_t input, size_t index) {
   if (!n.has(input))
@@ -61,13 +68,16 @@ SampleResult reorders(const SampleNode &n) {
   int64_t inner = productBefore(n.result(), n.axis());
   if (from.runs > largestRun / outer || outer * from.runs % inner)
     return scattered;
-  return each(outer * from.runs / inner);
+  // A row of samples that lie in several runs would have elements of several samples.
+  int64_t runs = outer * from.runs / inner;
+  return n.perSample() % runs ? scattered : each(runs);
 }
 
 SampleResult transposes(const SampleNode &n) {
   const auto *perm = findAttribute<std::vector<int64_t>>(n.node, "perm");
   int64_t source = perm && n.axis() < static_cast<int>(perm->size()) ? (*perm)[n.axis()]
                                                                      : n.rank(0) - 1 - n.axis();
+  source += source < 0 ? n.rank(0) : 0;
   return source == n.in(0).axis ? each(n.in(0).runs) : apart;
 }
 
@@ -140,13 +150,11 @@ SampleResult tiles(const SampleNode &n) {
   return each(n.in(0).runs * (n.perSample() / n.perSample(0)));
 }
 
-/// Rows of a table by what the samples hold, or the same rows of every sample. Along the axis of
-/// the samples, indices that count them give each its own.
 /// Numbers of samples that pick rows of what has no samples: it had them, and was baked.
-bool picksOfBaked(const SampleNode &n) {
-  return !n.grows(0) && n.grows(1) && n.in(1).content == SampleLayout::Numbers;
-}
+bool picksOfBaked(const SampleNode &n) { return !n.grows(0) && n.in(1).isNumbered(); }
 
+/// Rows of a table by what the samples hold, or the same rows of every sample. Along the axis of
+/// the samples, each may pick rows of its own.
 SampleResult gathers(const SampleNode &n) {
   if (picksOfBaked(n))
     return picks;
@@ -154,8 +162,8 @@ SampleResult gathers(const SampleNode &n) {
     return each(n.in(1).runs);
   if (n.in(0).axis != axisOf(n.node, 0, n.rank(0)))
     return n.grows(1) ? apart : each(n.in(0).runs);
-  bool ownRow = n.in(1).step == n.perSample(0) && n.in(0).runs == 1;
-  return ownRow || n.in(1).content == SampleLayout::Numbers ? each(n.in(1).runs) : picks;
+  bool ownRow = n.in(0).runs == 1 && n.in(1).columns.empty() && n.in(1).step == n.perSample(0);
+  return ownRow ? each(n.in(1).runs) : picks;
 }
 
 SampleResult gathersPoints(const SampleNode &n) {
@@ -166,11 +174,13 @@ SampleResult gathersPoints(const SampleNode &n) {
   int64_t beside = integerAttribute(n.node, "batch_dims", 0);
   int64_t depth = n.has(1) ? n.shape(1).back().fixed : 0;
   int axis = n.in(0).axis;
-  if (axis < beside)
-    return n.grows(1) && n.in(1).axis != axis ? apart : each(n.in(0).runs);
+  if (axis < beside) {
+    bool isBeside = !n.grows(1) || (n.in(1).axis == axis && n.in(1).runs == n.in(0).runs);
+    return !isBeside ? apart : n.in(1).isNumbered() ? picks : each(n.in(0).runs);
+  }
   if (axis >= beside + depth)
     return n.grows(1) ? apart : each(n.in(0).runs);
-  return n.grows(1) && n.in(1).content == SampleLayout::Numbers ? each(n.in(1).runs) : picks;
+  return ownRows(n, static_cast<size_t>(axis - beside), depth) ? each(n.in(1).runs) : picks;
 }
 
 SampleResult scattersPoints(const SampleNode &n) {
@@ -179,10 +189,31 @@ SampleResult scattersPoints(const SampleNode &n) {
   if (!n.grows(0))
     return picks;
   if (axis >= depth)
-    return n.grows(1) || !n.grows(2) ? apart : each(n.in(0).runs);
-  bool counted = n.grows(1) && n.in(1).content == SampleLayout::Numbers && n.grows(2) &&
-                 n.in(2).axis == n.in(1).axis;
-  return counted ? each(n.in(0).runs) : picks;
+    return n.grows(1) || !n.grows(2) || n.in(2).runs != n.in(0).runs ? apart : each(n.in(0).runs);
+  bool isOwn = ownRows(n, static_cast<size_t>(axis), depth) && n.grows(2) &&
+               n.in(2).axis == n.in(1).axis && n.in(2).runs == n.in(1).runs;
+  return isOwn ? each(n.in(0).runs) : picks;
+}
+
+/// Nothing is added or cut along the axis of the samples, which would move them.
+SampleResult pads(const SampleNode &n) {
+  int64_t axis = n.axis();
+  if (n.in(0).axis != axis || n.perSample(0) != n.perSample())
+    return apart;
+  const auto *written = findAttribute<std::vector<int64_t>>(n.node, "pads");
+  size_t count = written    ? written->size()
+                 : n.has(1) ? static_cast<size_t>(n.shape(1)[0].fixed)
+                            : 0;
+  for (size_t i = 0; i < count; ++i) {
+    auto number = static_cast<int64_t>(i % (count / 2));
+    auto padded = n.has(3) ? element(n, 3, i % (count / 2)) : std::optional(Dim{0, number});
+    if (padded && (padded->fixed < 0 ? padded->fixed + n.rank(0) : padded->fixed) != axis)
+      continue;
+    auto amount = written ? std::optional(Dim{0, (*written)[i]}) : element(n, 1, i);
+    if (!padded || amount != Dim{0, 0})
+      return picks;
+  }
+  return each(n.in(0).runs);
 }
 
 } // namespace heterplan::samples

@@ -14,5 +14,6 @@ SampleResult tiles(const SampleNode &node);          // Tile
 SampleResult gathers(const SampleNode &node);        // Gather
 SampleResult gathersPoints(const SampleNode &node);  // GatherND
 SampleResult scattersPoints(const SampleNode &node); // ScatterND
+SampleResult pads(const SampleNode &node);           // Pad
 
 } // namespace heterplan::samples
