@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .errors import CheckFailed, HeterplanError, Infeasible
-from .exporting import export, export_by, export_newer
+from .exporting import export, export_by, export_older
 from .plans import Plan
 from .program import option_words, run
 
@@ -83,7 +83,7 @@ def _plan_module(
     output.parent.mkdir(parents=True, exist_ok=True)
     path = output.with_name(output.name + ".onnx")
     failure: HeterplanError | None = None
-    for exporter in (export, _export_newer):  # the second may write what the first gets wrong
+    for exporter in (export, _export_older):  # the second may write what the first gets wrong
         try:
             exporter(module, inputs, path)
             plan = _plan(path, words, output, keep, module)
@@ -107,8 +107,8 @@ def _plan_module(
     raise failure
 
 
-def _export_newer(module: nn.Module, inputs: Inputs, path: Path) -> Path:
-    return export_by((export_newer,), module, inputs, path)
+def _export_older(module: nn.Module, inputs: Inputs, path: Path) -> Path:
+    return export_by((export_older,), module, inputs, path)
 
 
 def machine(path: PathLike, *, links: bool = True) -> Path:

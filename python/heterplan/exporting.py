@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import copy
 import inspect
+import logging
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     Inputs = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
+    Axes = Mapping[str, Mapping[int, str]]
 
 _OPSET = 17
 
@@ -30,13 +34,19 @@ def export(
     *,
     output_names: Sequence[str] | None = None,
     opset: int = _OPSET,
+    axes: Axes | None = None,
 ) -> Path:
     """Writes `module` to `path` as an ONNX model to be planned and trained, and returns the path.
 
     `inputs`: an example, of two samples or more: a tensor, a tuple of the positional arguments of
     `module.forward`, or a dictionary of its arguments by name. Axis 0 of each tensor that has axes counts
     samples, and is left symbolic; all must have the same number. The names of the arguments become those
-    of the ONNX inputs.
+    of the ONNX inputs. `axes`: names of further axes that are left symbolic, by input, such as
+    `{"input_ids": {1: "length"}}`; `heterplan compile --dim length=128` gives one a size.
+
+    PyTorch's newer exporter (torch.export, `optimize=False`) writes the file. If it fails, the TorchScript
+    exporter does. A module on the meta device is exported in the other order, since the newer exporter takes
+    three times as long. If a model of Hugging Face needs an attention mask, the file has one as an input.
 
     Parameters that no gradient reaches, as those that forward() uses under torch.no_grad(), are not trained.
 
@@ -49,7 +59,9 @@ def export(
     Raises ValueError where `inputs` are no such example, HeterplanError where the file would train
     something else than the module. Needs PyTorch and the package onnx.
     """
-    return export_by((_export, export_newer), module, inputs, path, output_names, opset)
+    exporters = (export_newer, export_older)
+    is_meta = any(each.is_meta for each in (*module.parameters(), *module.buffers()))
+    return export_by(exporters[::-1] if is_meta else exporters, module, inputs, path, output_names, opset, axes)
 
 
 def export_by(
@@ -59,13 +71,15 @@ def export_by(
     path: str | os.PathLike[str],
     output_names: Sequence[str] | None = None,
     opset: int = _OPSET,
+    axes: Axes | None = None,
 ) -> Path:
     """See export(). The first of `exporters` that does not fail writes the file."""
     import torch
 
     example, named, has_values = example_of(module, inputs)
     forward, accepted = example.forward, inspect.signature(example.forward).parameters
-    samples = _samples(named)
+    _samples(named)
+    symbols = _symbols(named, axes or {})
     attempts = [named]
     takes_mask = "attention_mask" in accepted or any(each.kind is each.VAR_KEYWORD for each in accepted.values())
     if "input_ids" in named and takes_mask and "attention_mask" not in named:
@@ -75,18 +89,33 @@ def export_by(
         attempts.append({name: mask[name] for name in [*order, *(name for name in mask if name not in order)]})
     example.forward = taking(forward, named)
     reached = reached_parameters(example, named) if has_values else None
-    failure: Exception | None = None
-    for exporter in exporters:
-        for each in attempts:
+    failures: list[Exception] = []
+    for each in attempts:
+        symbols.setdefault("attention_mask", symbols.get("input_ids", {}))
+        for exporter in exporters:
             example.forward = taking(forward, each)
             try:
-                exporter(example, each, samples, path, output_names, opset, has_values)
+                exporter(example, each, symbols, path, output_names, opset, has_values)
                 state_parameters(path, module, has_values, reached)
                 return Path(path)
             except (RuntimeError, torch.onnx.OnnxExporterError) as error:
-                failure = failure or error
-    assert failure is not None
-    raise _refusal(module, failure) from failure
+                failures.append(error)
+    raise _refusal(module, failures) from failures[0]
+
+
+def _symbols(named: Mapping[str, Tensor], axes: Axes) -> dict[str, dict[int, str]]:
+    """The names of the symbolic axes of each input."""
+    for name, each in axes.items():
+        if name not in named:
+            raise ValueError(f"axes names an input '{name}'; there are {', '.join(named)}")
+        for axis in each:
+            if not 1 <= axis < named[name].dim():
+                raise ValueError(
+                    f"axes of input '{name}': {axis} is not one of its {named[name].dim()} axes, or counts samples"
+                )
+    return {
+        name: {0: "batch", **dict(axes.get(name, {}))} if tensor.dim() else {} for name, tensor in named.items()
+    }
 
 
 def example_of(module: nn.Module, inputs: Inputs) -> tuple[nn.Module, dict[str, Tensor], bool]:
@@ -123,31 +152,55 @@ def reached_parameters(example: nn.Module, named: Mapping[str, Tensor]) -> set[s
     return {name for name, each in example.named_parameters(remove_duplicate=False) if id(each) in found}
 
 
-def _refusal(module: nn.Module, error: Exception) -> HeterplanError:
-    reason = str(error).strip().splitlines()[0]
+# Failures of exporters that have a simple reason, by a part of their text.
+_KNOWN_FAILURES = {
+    r"DynamicCache|past_key_values": "forward() returns a cache of keys and values; set config.use_cache = False",
+    r"data.dependent|DataDependent|Could not guard|unbacked": "forward() decides by the values of a tensor",
+    r"Constraints violated|specialized|not all values of (\w+)": "forward() computes with the size of an axis that is "
+    "symbolic as if it were a constant",
+    r"operator '?(aten::\w+)'? to ONNX|No ONNX function found for .*?(aten\.\w+)|"
+    r"No decompositions registered for .*?(aten\.\w+)": "ONNX has no operator for",
+}
+
+
+def _reason(error: BaseException) -> str:
+    """The cause of the failure of an exporter in one line."""
+    causes = [error]
+    while causes[-1].__cause__ is not None:
+        causes.append(causes[-1].__cause__)
+    for each in reversed(causes):
+        for pattern, reason in _KNOWN_FAILURES.items():
+            if found := re.search(pattern, str(each)):
+                operators = [group for group in found.groups() if group and "aten" in group]
+                return f"{reason} {operators[0]}" if operators else reason
+    lines = str(causes[-1]).strip().splitlines() or [type(causes[-1]).__name__]
+    return lines[0].strip()[:300]
+
+
+def _refusal(module: nn.Module, failures: Sequence[Exception]) -> HeterplanError:
+    reasons = list(dict.fromkeys(_reason(each) for each in failures))
     return HeterplanError(
-        f"{type(module).__name__} cannot be exported: {reason}; export a module whose forward() takes and returns "
-        "tensors alone and does not look at their values"
+        f"{type(module).__name__} cannot be exported: {'; or '.join(reasons[:2])}; export a module whose forward() takes "
+        "and returns tensors alone and does not look at their values"
     )
 
 
-def _export(
+def export_older(
     example: nn.Module,
     named: dict[str, Tensor],
-    samples: int,
+    symbols: Mapping[str, Mapping[int, str]],
     path: str | os.PathLike[str],
     output_names: Sequence[str] | None,
     opset: int,
     has_values: bool,
 ) -> None:
+    """By TorchScript."""
     import torch
 
-    outputs = _batched_outputs(example, named, samples)
-    names = list(output_names or (_default_names(len(outputs))))
-    if len(names) != len(outputs):
-        raise ValueError(f"the module has {len(outputs)} outputs; output_names has {len(names)}")
-    batched = {name: tensor.dim() > 0 for name, tensor in named.items()}
-    batched.update(zip(names, outputs, strict=True))
+    outputs = _batched_outputs(example, named, _samples(named))
+    names = _names(output_names, len(outputs))
+    axes = {name: dict(symbols[name]) for name in named}
+    axes.update({name: {0: "batch"} for name, has in zip(names, outputs, strict=True) if has})
     example.train()
     hook = _keep_buffers(example) if has_values else None
     with warnings.catch_warnings(), _apart(has_values), _exporter_errors():
@@ -156,7 +209,7 @@ def _export(
             example, (), os.fspath(path), kwargs=named, dynamo=False, export_params=has_values,
             training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False,
             input_names=list(named), output_names=names, opset_version=opset,
-            dynamic_axes={name: {0: "batch"} for name, has in batched.items() if has},
+            dynamic_axes={name: each for name, each in axes.items() if each},
         )  # fmt: skip
     if hook is not None:
         hook.remove()
@@ -165,32 +218,78 @@ def _export(
 def export_newer(
     example: nn.Module,
     named: dict[str, Tensor],
-    samples: int,
+    symbols: Mapping[str, Mapping[int, str]],
     path: str | os.PathLike[str],
     output_names: Sequence[str] | None,
     opset: int,
     has_values: bool,
 ) -> None:
-    """By torch.export, where the TorchScript exporter fails. It has no training mode, so that a module with
-    batch normalisation or dropout is not exported: the file would train something else."""
+    """By torch.export, in training mode."""
     import torch
 
-    stateful = (torch.nn.modules.batchnorm._BatchNorm, torch.nn.modules.dropout._DropoutNd)
-    for name, each in example.named_modules():
-        if isinstance(each, stateful) and getattr(each, "p", 1.0):
-            raise RuntimeError(f"'{name}' differs in training, which torch.export does not export")
-    batch = torch.export.Dim("batch")
+    dims = {symbol: torch.export.Dim(symbol) for each in symbols.values() for symbol in each.values()}
     with warnings.catch_warnings(), _exporter_errors():
         warnings.simplefilter("ignore")
         program: Any = torch.onnx.export(
-            example.eval(), (), kwargs=named, dynamo=True, optimize=False, verbose=False,
-            dynamic_shapes={name: {0: batch} if each.dim() else {} for name, each in named.items()},
-            output_names=output_names, opset_version=max(opset, 18),
+            example.train(), (), kwargs=named, dynamo=True, optimize=False, verbose=False,
+            dynamic_shapes={
+                name: {axis: dims[symbol] for axis, symbol in symbols[name].items()} for name in named
+            },
+            opset_version=max(opset, 18),
         )  # fmt: skip
+    graph = program.model.graph
+    for value, name in zip(graph.outputs, _names(output_names, len(graph.outputs)), strict=True):
+        if not value.is_graph_input() and not value.is_initializer():
+            value.name = name
+    _name_tied(graph, example)
+    _train_statistics(graph)
+    _name_nodes(graph)
     if has_values:
         program.save(os.fspath(path))
     else:
         _save_without_values(program, path)
+
+
+def _name_tied(graph: Any, example: nn.Module) -> None:
+    """Gives parameters that have several names the first one, as the TorchScript exporter does. The newer exporter
+    takes the last one."""
+    first: dict[int, str] = {}
+    for name, each in example.named_parameters(remove_duplicate=False):
+        kept = first.setdefault(id(each), name)
+        if kept != name and name in graph.initializers and kept not in graph.initializers:
+            value = graph.initializers.pop(name)
+            value.name = kept
+            graph.register_initializer(value)
+
+
+def _train_statistics(graph: Any) -> None:
+    """Says of batch normalisation in training mode that it is, which the exporter leaves out."""
+    import onnx_ir
+
+    for node in graph.all_nodes():
+        call = node.metadata_props.get("pkg.torch.onnx.fx_node", "")
+        if node.op_type == "BatchNormalization" and re.search(r"_native_batch_norm_legit.*, True, [^,]+, [^,]+\)", call):
+            node.attributes["training_mode"] = onnx_ir.AttrInt64("training_mode", 1)
+            node.resize_outputs(3)
+            for value, statistic in zip(node.outputs[1:], ("mean", "variance"), strict=True):
+                value.name = f"{node.name}_{statistic}"
+
+
+def _name_nodes(graph: Any) -> None:
+    """Names nodes as the TorchScript exporter does, by the modules that they are of: `/layers.0/mlp/Gemm`. Drops
+    the lines of the source, which lie in folders of the user's."""
+    taken: dict[str, int] = {}
+    for node in graph.all_nodes():
+        node.metadata_props.pop("pkg.torch.onnx.stack_trace", None)
+        scopes = ast.literal_eval(node.metadata_props.get("pkg.torch.onnx.name_scopes", "[]"))
+        parts, before = [""], ""
+        for scope in (re.sub(r"@\d+", "", each) for each in scopes[1:-1]):
+            if scope and scope != before:
+                parts.append(scope[len(before) + 1 :] if before and scope.startswith(before + ".") else scope)
+                before = scope
+        name = "/".join([*parts, node.op_type])
+        number = taken[name] = taken.get(name, -1) + 1
+        node.name = f"{name}_{number}" if number else name
 
 
 def _save_without_values(program: Any, path: str | os.PathLike[str]) -> None:
@@ -205,8 +304,11 @@ def _save_without_values(program: Any, path: str | os.PathLike[str]) -> None:
     onnx_ir.save(program.model, os.fspath(path))
 
 
-def _default_names(count: int) -> list[str]:
-    return ["output"] if count == 1 else [f"output{i}" for i in range(count)]
+def _names(given: Sequence[str] | None, count: int) -> list[str]:
+    """The names of `count` outputs."""
+    if given and len(given) != count:
+        raise ValueError(f"the module has {count} outputs; output_names has {len(given)}")
+    return list(given or (["output"] if count == 1 else [f"output{i}" for i in range(count)]))
 
 
 def _name_buffers(module: nn.Module) -> None:
@@ -236,9 +338,10 @@ def taking(forward: Callable[..., Any], named: Mapping[str, Tensor]) -> Callable
 
 def _return_no_cache(module: nn.Module) -> None:
     """Models of Hugging Face return a cache of keys and values that no loss reads and no file can hold."""
-    config = getattr(module, "config", None)
-    if getattr(config, "use_cache", False):
-        config.use_cache = False  # type: ignore[union-attr]
+    for each in module.modules():
+        config = getattr(each, "config", None)
+        if getattr(config, "use_cache", False):
+            config.use_cache = False  # type: ignore[union-attr]
 
 
 def _named_inputs(module: nn.Module, inputs: Inputs, device: str) -> dict[str, Tensor]:
@@ -356,11 +459,16 @@ def _silenced() -> Iterator[None]:
 def _exporter_errors() -> Iterator[None]:
     """Raises RuntimeError for any error inside an exporter, such as the KeyError of an unknown type. Drops the
     output of the exporter, such as the graph that it cannot write."""
+    log = logging.getLogger("torch.onnx")
+    level = log.level
+    log.setLevel(logging.ERROR)
     try:
         with _silenced():
             yield
     except (LookupError, AttributeError, TypeError, ValueError, AssertionError) as error:
         raise RuntimeError(f"the exporter failed with {type(error).__name__}: {error}") from error
+    finally:
+        log.setLevel(level)
 
 
 def _keep_buffers(module: nn.Module) -> Any:

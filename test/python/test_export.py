@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import onnx
@@ -11,6 +12,7 @@ import torch
 from torch import nn
 
 import heterplan
+from heterplan.exporting import export_by, export_newer, export_older
 
 
 class Mixed(nn.Module):
@@ -98,9 +100,87 @@ class Positions(nn.Module):
 
 
 def test_known_failures_are_tried_again_with_a_mask(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    model = exported(tmp_path, Positions(), {"input_ids": torch.zeros(2, 4, dtype=torch.long)})
-    assert [value.name for value in model.graph.input] == ["input_ids", "attention_mask"]
+    path = tmp_path / "model.onnx"
+    export_by((export_older,), Positions(), {"input_ids": torch.zeros(2, 4, dtype=torch.long)}, path)
+    assert [value.name for value in onnx.load(path).graph.input] == ["input_ids", "attention_mask"]
     assert capfd.readouterr().out == ""  # without the graph that the exporter prints when it fails
+
+
+def test_the_newer_exporter_writes_what_it_can(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    model = exported(tmp_path, Positions(), {"input_ids": torch.zeros(2, 4, dtype=torch.long)})
+    assert [value.name for value in model.graph.input] == ["input_ids"]
+    assert any(entry.key == "pkg.torch.onnx.name_scopes" for entry in model.graph.node[-1].metadata_props)
+    assert not any(entry.key.endswith("stack_trace") for node in model.graph.node for entry in node.metadata_props)
+    written = capfd.readouterr()
+    assert written.out == "" and "torchvision" not in written.err
+
+
+class Stack(nn.Module):
+    """Modules in a list; the second is called twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(6, 6), nn.Linear(6, 6)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers[1](self.layers[1](self.layers[0](x)).relu())
+
+
+def test_both_exporters_name_layers_by_modules(tmp_path: Path) -> None:
+    names = {}
+    for exporter in (export_newer, export_older):
+        export_by((exporter,), Stack(), torch.zeros(2, 6), tmp_path / "stack.onnx")
+        names[exporter] = [node.name for node in onnx.load(tmp_path / "stack.onnx").graph.node]
+    assert names[export_newer] == ["/layers.0/Gemm", "/layers.1/Gemm", "/Relu", "/layers.1/Gemm_1"]
+    assert [name.split("/")[1] for name in names[export_older] if "layers" in name] == ["layers.0", "layers.1", "layers.1_1"]
+
+
+@pytest.mark.parametrize("exporter", [export_newer, export_older])
+def test_further_axes_are_symbolic_on_request(tmp_path: Path, exporter: Callable[..., None]) -> None:
+    tokens = {"input_ids": torch.zeros(2, 4, dtype=torch.long), "attention_mask": torch.ones(2, 4)}
+    axes = {name: {1: "length"} for name in tokens}
+    path = tmp_path / "model.onnx"
+    export_by((exporter,), Positions(), tokens, path, axes=axes)
+    shapes = [
+        [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        for value in onnx.load(path).graph.input
+    ]
+    assert shapes == [["batch", "length"], ["batch", "length"]]
+    for length in (4, 7):
+        plan = heterplan.compile(path, "local-cpu", batch=4, dim={"length": length}, schedule="data-parallel")
+        assert plan.module().eval()(torch.zeros(4, length, dtype=torch.long), torch.ones(4, length)).shape == (4, length, 30)
+
+
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [
+        ({"words": {1: "length"}}, "axes names an input 'words'; there are input_ids"),
+        ({"input_ids": {0: "length"}}, "0 is not one of its 2 axes, or counts samples"),
+        ({"input_ids": {2: "length"}}, "2 is not one of its 2 axes"),
+    ],
+)
+def test_axes_that_an_input_does_not_have_are_refused(tmp_path: Path, axes: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        heterplan.export(Positions(), {"input_ids": torch.zeros(2, 4, dtype=torch.long)}, tmp_path / "m.onnx", axes=axes)
+
+
+class Deciding(nn.Module):
+    """Decides by the values of its input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(6, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(x) if x.sum().item() > 0 else self.head(-x)
+
+
+def test_a_module_that_no_exporter_writes_is_refused_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(heterplan.HeterplanError) as error:
+        export_by((export_newer,), Deciding(), torch.zeros(2, 6), tmp_path / "model.onnx")
+    text = str(error.value)
+    assert "Deciding cannot be exported: forward() decides by the values of a tensor" in text
+    assert "\n" not in text and len(text) < 300
 
 
 class Head(nn.Module):
