@@ -20,6 +20,7 @@ from heterplan_runtime.checkpoint import (
     write_part,
 )
 from heterplan_runtime.errors import RuntimeFault
+from heterplan_runtime.shards import Slicing
 from packages import Package, awkward, tables
 from pieces import PARALLEL, PIPELINE, STEPS, Job
 from safetensors.torch import load_file
@@ -176,6 +177,48 @@ def test_elements_are_found_wherever_they_are(tmp_path: Path) -> None:
         checkpoint.fill(Piece("value", "a/b", 3), target)
     with pytest.raises(RuntimeFault, match="element 0 of 'a/b' .exp_avg. is missing"):
         checkpoint.fill(Piece("exp_avg", "a/b", 0), target)
+
+
+WHOLE = torch.arange(24.0).reshape(4, 6)
+COLUMNS = Slicing(1, (2, 4), (4, 6), 2)  # two fused matrices
+
+
+def sliced(folder: Path) -> Path:
+    """A tensor of which two shards have columns each; a replica of shard 1 has written half of its part."""
+    begun, files = folder / ".saving-3", []
+    for rank, (shard, begin, end) in enumerate([(0, 0, 12), (1, 0, 6), (1, 6, 12)]):
+        own = COLUMNS.part(WHOLE, shard).reshape(-1)[begin:end]
+        piece = Piece("value", "w", begin, COLUMNS, shard)
+        files.append(write_part(begun, rank, {piece: own}, {"w": 3}, shard))
+    return commit(begun, folder, FACTS, files, {"w": COLUMNS})
+
+
+@pytest.mark.parametrize("slicing", [COLUMNS, None, Slicing(0, (4,), (4, 6), 4), Slicing(1, (6,), (4, 6), 2)])
+def test_slices_are_found_however_they_are_cut(tmp_path: Path, slicing: Slicing | None) -> None:
+    checkpoint = Checkpoint(sliced(tmp_path))
+    for shard in range(slicing.degree if slicing else 1):
+        wanted = (slicing.part(WHOLE, shard) if slicing else WHOLE).reshape(-1)
+        for begin, end in ((0, len(wanted)), (2, 5)):
+            target = torch.full((end - begin,), -1.0)
+            checkpoint.fill(Piece("value", "w", begin, slicing, shard), target, (4, 6))
+            assert torch.equal(target, wanted[begin:end])
+
+
+def test_whole_tensors_are_sliced(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(saved(tmp_path, **{"value:0:w": WHOLE.reshape(-1).tolist()}))
+    target = torch.empty(12)
+    checkpoint.fill(Piece("value", "w", 0, COLUMNS, 1), target, (4, 6))
+    assert torch.equal(target, COLUMNS.part(WHOLE, 1).reshape(-1))
+
+
+@pytest.mark.parametrize(("old", "new"), [('"axis": 1', '"axis": 2'), ('"degree": 2', '"degree": 3'), ("2, 4", "0, 0")])
+def test_slices_of_the_index_are_not_trusted(tmp_path: Path, old: str, new: str) -> None:
+    index = sliced(tmp_path) / "checkpoint.json"
+    text = json.dumps(json.loads(index.read_text()))
+    assert old in text
+    index.write_text(text.replace(old, new))
+    with pytest.raises(RuntimeFault, match="cannot divide a tensor so"):
+        Checkpoint(index.parent)
 
 
 def test_only_complete_ones_count(tmp_path: Path) -> None:

@@ -208,13 +208,7 @@ class Checkpoint:
         if f"{folder_of(folder.parent, self.facts.step)}" != str(folder):
             raise RuntimeFault(f"{folder}: holds step {self.facts.step}")
         self._files = [_file(item) for item in fields.objects("files")]
-        self._slicings = {
-            item.text("name"): Slicing(
-                item.integer("axis"), item.integers("segments"), item.integers("shape"),
-                item.integer("degree", least=1),
-            )
-            for item in fields.objects("slices")
-        }  # fmt: skip
+        self._slicings = {item.text("name"): _slicing(item) for item in fields.objects("slices")}
         self._last: tuple[tuple[str, str], Tensor] | None = None  # that whole() has made
         self.updates: dict[str, int] = {}
         for file in self._files:
@@ -297,6 +291,16 @@ def _file(fields: Fields) -> WrittenFile:
         name, fields.integer("bytes"), fields.text("sha256"), fields.naturals_by_name("updates"),
         fields.integer("shard"),
     )  # fmt: skip
+
+
+def _slicing(fields: Fields) -> Slicing:
+    slicing = Slicing(
+        fields.integer("axis"), fields.integers("segments"), fields.integers("shape"),
+        fields.integer("degree", least=1),
+    )  # fmt: skip
+    if not slicing.is_possible:
+        raise RuntimeFault(f"{fields.where}: {slicing.degree} shards cannot divide a tensor so")
+    return slicing
 
 
 def _parsed(key: str, path: Path) -> tuple[str, int, str]:

@@ -47,6 +47,14 @@ class Slicing:
     degree: int
 
     @property
+    def is_possible(self) -> bool:
+        """Whether there is such a part for each shard."""
+        if not (0 <= self.axis < len(self.shape) and self.degree > 0 and sum(self.segments) > 0):
+            return False
+        even = all(length % self.degree == 0 for length in self.segments)
+        return even and self.shape[self.axis] % sum(self.segments) == 0
+
+    @property
     def local_shape(self) -> tuple[int, ...]:
         """The shape of what a shard has."""
         length = self.shape[self.axis] // self.degree
