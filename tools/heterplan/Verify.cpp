@@ -10,6 +10,7 @@
 #include "ir/PlanShards.h"
 #include "search/Search.h"
 #include "search/verify/Checker.h"
+#include "search/verify/ShardRules.h"
 #include "search/verify/Statements.h"
 #include "support/JsonWriter.h"
 
@@ -266,12 +267,43 @@ Expected<Report> examine(const PlanInputs &inputs, const VerifyOptions &options)
   return report;
 }
 
-Expected<ExitStatus> verify(const VerifyOptions &options) {
+/// The check of the groups of devices that share every layer; nothing if there are none.
+Expected<std::optional<Finding>> examineShards(const VerifyOptions &options) {
+  Expected<Plan> plan = readPlanAt(options.plan);
+  if (!plan)
+    return plan.takeError();
+  if (shardDegreeOf(*plan) == 1)
+    return std::nullopt;
+  Expected<Cluster> cluster = readWholeCluster(options.costs.cluster);
+  if (!cluster)
+    return cluster.takeError();
+  return checkShardGroups(*plan, *cluster);
+}
+
+Expected<Report> examine(const VerifyOptions &options) {
+  Expected<std::optional<Finding>> shards = examineShards(options);
+  if (!shards)
+    return shards.takeError();
+  if (*shards && !(*shards)->check.holds) {
+    Report report{{**shards}, {}};
+    report.unchecked.push_back({"all others", "they are about groups of devices"});
+    return report;
+  }
   Expected<PlanInputs> inputs =
       readPlanInputs(options.plan, options.model, options.reading, options.costs);
   if (!inputs)
     return inputs.takeError();
   Expected<Report> report = examine(*inputs, options);
+  if (report && *shards)
+    report->findings.push_back(**shards);
+  if (report && inputs->divided)
+    report->findings.push_back(
+        checkShardSlices(*inputs->operators, *inputs->divided, inputs->graph));
+  return report;
+}
+
+Expected<ExitStatus> verify(const VerifyOptions &options) {
+  Expected<Report> report = examine(options);
   if (!report)
     return report.takeError();
   if (options.json) {
