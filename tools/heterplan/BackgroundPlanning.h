@@ -13,7 +13,7 @@ namespace heterplan {
 
 /// A copy of the job on one device; `operators` where the model came from ONNX.
 struct PlannedCopy {
-  std::optional<Graph> operators;
+  std::shared_ptr<Graph> operators;
   LayerGraph layers;
   Plan plan;
   Program program;

@@ -11,6 +11,7 @@
 #include "ProfileText.h"
 #include "TensorParallel.h"
 
+#include "search/Degrees.h"
 #include "search/LimitShares.h"
 #include "search/Pareto.h"
 #include "search/explain/Explain.h"
@@ -32,13 +33,18 @@ namespace {
 
 using Inputs = PlanningInputs;
 
-Expected<Inputs> readInputs(const CompileOptions &options) {
+Expected<PlanningSources> readSources(const CompileOptions &options) {
   Expected<Request> request = readRequest(options);
   if (!request)
     return request.takeError();
   if (Error error = checkOutput(options.directory, options.force)) // not after a long search
     return error;
-  return readPlanningInputs(options, *request);
+  return readPlanningSources(options, *request);
+}
+
+Expected<Inputs> readInputs(const CompileOptions &options) {
+  Expected<PlanningSources> sources = readSources(options);
+  return sources ? planningInputsOf(options, std::move(*sources)) : sources.takeError();
 }
 
 std::atomic<bool> interrupted;
@@ -261,102 +267,85 @@ Expected<ExitStatus> compileParetoFront(const Inputs &inputs, const CompileOptio
   return exitDone;
 }
 
-/// A search for plans of one degree of tensor parallelism.
-struct TriedDegree {
+/// The inputs with one degree of tensor parallelism, and the options that state it.
+struct OfDegree {
   CompileOptions options;
   Inputs inputs;
-  SearchOutcome outcome;
-
-  /// If neither has a plan, one without a proof of that counts as better.
-  bool isBetterThan(const std::optional<TriedDegree> &other) const {
-    if (!other)
-      return true;
-    if (!outcome.plan && !other->outcome.plan)
-      return other->outcome.isProven() && !outcome.isProven();
-    if (!outcome.plan || !other->outcome.plan)
-      return outcome.plan.has_value();
-    double own = outcome.plan->objectiveValue, best = other->outcome.plan->objectiveValue;
-    return inputs.problem.request.objective == Objective::Throughput ? own > best : own < best;
-  }
 };
 
-/// The bound on the plans of all degrees.
-struct AllDegrees {
-  double bound = 0;
-  bool isBounded = true; // every search has proven a bound, or that there is no plan
-
-  void add(const SearchOutcome &outcome, Objective objective) {
-    if (!outcome.plan) {
-      isBounded &= outcome.isProven();
-      return;
-    }
-    double own = outcome.plan->lowerBound;
-    isBounded &= own > 0;
-    bool maximise = objective == Objective::Throughput;
-    bound = bound == 0 ? own : maximise ? std::max(bound, own) : std::min(bound, own);
-  }
-  void state(Plan &plan) const {
-    plan.lowerBound = isBounded ? bound : 0;
-    plan.gap = isBounded ? std::abs(plan.objectiveValue - bound) / plan.objectiveValue : 1;
-    plan.optimal = plan.optimal && isBounded && plan.lowerBound == plan.objectiveValue;
-  }
-};
-
-/// Degree 1 must work; a model or a cluster may have no other.
-Expected<std::optional<TriedDegree>> tryDegree(const CompileOptions &options, int degree,
-                                               const Deadline &deadline) {
-  TriedDegree tried{options, {}, {}};
-  tried.options.tensorParallel = std::to_string(degree);
-  Expected<Inputs> inputs = readInputs(tried.options);
-  if (!inputs && degree == 1)
+Expected<OfDegree> ofDegree(CompileOptions options, const PlanningSources &sources, int degree) {
+  options.tensorParallel = std::to_string(degree);
+  Expected<Inputs> inputs = planningInputsOf(options, sources);
+  if (!inputs)
     return inputs.takeError();
-  if (!inputs) {
-    errs() << "note: no plans of " << degree
-           << " devices that share layers: " << toText(inputs.takeError()) << '\n';
-    return std::nullopt;
-  }
-  tried.inputs = std::move(*inputs);
-  tried.inputs.searching.deadline = deadline;
-  Expected<SearchOutcome> outcome = plan(tried.inputs, tried.options);
-  if (!outcome)
-    return outcome.takeError();
-  tried.outcome = std::move(*outcome);
-  return tried;
+  return OfDegree{std::move(options), std::move(*inputs)};
 }
 
-/// The best plan of all degrees; the time limit is for all of them, what is left shared evenly.
+/// Plans with one degree after another. Degree 1 must work; a model or a cluster may have no other.
+class DegreePlanning {
+public:
+  DegreePlanning(const CompileOptions &options, PlanningSources sources, std::vector<int> degrees)
+      : options(options), sources(std::move(sources)), degrees(std::move(degrees)) {}
+
+  Expected<ExitStatus> run() {
+    Expected<OfDegree> first = ofDegree(options, sources, 1);
+    if (!first)
+      return first.takeError();
+    const Deadline deadline =
+        deadlineOfSearches(first->inputs.searching.deadline, first->inputs.problem);
+    tried.push_back(std::move(*first));
+    auto searchOne = [&](size_t degree, const Deadline &until) { return planOne(degree, until); };
+    Expected<BestDegree> best =
+        bestOfDegrees(degrees.size(), sources.request.objective, deadline, &interrupted, searchOne);
+    if (!best)
+      return best.takeError();
+    auto &[own, inputs] = tried[best->index];
+    SearchOutcome &outcome = best->outcome;
+    if (!outcome.plan && interrupted)
+      return interruptedEarly();
+    if (!outcome.plan)
+      return reportInfeasible(inputs, own, outcome.work, &outcome);
+    return finish(*outcome.plan, inputs, own);
+  }
+
+private:
+  Expected<std::optional<SearchOutcome>> planOne(size_t index, const Deadline &until) {
+    if (index == tried.size()) {
+      Expected<OfDegree> next = ofDegree(options, sources, degrees[index]);
+      if (!next) {
+        errs() << "note: no plans of " << degrees[index]
+               << " devices that share layers: " << toText(next.takeError()) << '\n';
+        return std::nullopt;
+      }
+      tried.push_back(std::move(*next));
+    }
+    OfDegree &own = tried[index];
+    own.inputs.searching.deadline = until;
+    Expected<SearchOutcome> outcome = plan(own.inputs, own.options);
+    if (!outcome)
+      return outcome.takeError();
+    return std::optional(std::move(*outcome));
+  }
+
+  const CompileOptions &options;
+  PlanningSources sources;
+  std::vector<int> degrees;
+  std::vector<OfDegree> tried; // by degree
+};
+
+/// The best plan of all degrees; the model is read once, and the time limit is for all of them.
 Expected<ExitStatus> compileAnyDegree(const CompileOptions &options) {
   if (Error error = checkBesideShards(options))
     return error;
   Expected<Cluster> cluster = readWholeCluster(options.costs.cluster);
   if (!cluster)
     return cluster.takeError();
-  std::vector<int> degrees = degreesOf(*cluster);
   CompileOptions first = options;
   first.tensorParallel = "1";
-  Expected<Inputs> whole = readInputs(first);
-  if (!whole)
-    return whole.takeError();
-  const Deadline deadline = deadlineOfSearches(whole->searching.deadline, whole->problem);
-  std::optional<TriedDegree> best;
-  AllDegrees all;
-  for (size_t i = 0; i < degrees.size() && !interrupted; ++i) {
-    auto tried = tryDegree(options, degrees[i], deadline.part(1.0 / double(degrees.size() - i)));
-    if (!tried)
-      return tried.takeError();
-    if (!*tried)
-      break;
-    all.add((*tried)->outcome, whole->problem.request.objective);
-    if ((*tried)->isBetterThan(best))
-      best = std::move(**tried);
-  }
-  all.isBounded &= !interrupted; // not all degrees were tried, or not to the end
-  if (!best->outcome.plan && interrupted)
-    return interruptedEarly();
-  if (!best->outcome.plan)
-    return reportInfeasible(best->inputs, best->options, best->outcome.work, &best->outcome);
-  all.state(*best->outcome.plan);
-  return finish(*best->outcome.plan, best->inputs, best->options);
+  Expected<PlanningSources> sources = readSources(first);
+  if (!sources)
+    return sources.takeError();
+  return DegreePlanning(first, std::move(*sources), degreesOf(*cluster)).run();
 }
 
 Expected<ExitStatus> compile(const CompileOptions &options) {

@@ -6,6 +6,8 @@
 #include "RequestOfPlan.h"
 #include "Table.h"
 
+#include "ir/PlanShards.h"
+#include "ir/sharding/NotWithShards.h"
 #include "search/Assess.h"
 #include "search/placement/StatedPlacement.h"
 #include "search/verify/Binding.h"
@@ -85,12 +87,17 @@ struct Inputs {
 
 Expected<Inputs> readInputs(EvaluateOptions &options) {
   std::optional<Plan> plan;
+  int planDegree = 1;
   if (isPlan(options.placement)) {
     Expected<Plan> read = readPlan(options.placement);
     if (!read)
       return read.takeError();
+    completeFrom(*read, options.compiling);
+    planDegree = shardDegreeOf(*read);
+    read = withShardGroups(std::move(*read));
+    if (!read)
+      return read.takeError();
     plan = std::move(*read);
-    completeFrom(*plan, options.compiling);
   }
   Expected<Request> request = readRequest(options.compiling);
   if (!request)
@@ -103,8 +110,13 @@ Expected<Inputs> readInputs(EvaluateOptions &options) {
   Expected<PlanningInputs> planning = readPlanningInputs(options.compiling, *request);
   if (!planning)
     return planning.takeError();
-  if (planning->problem.cluster.shardDegree > 1)
-    return notSupported("evaluate of layers that devices share");
+  const int degree = planning->problem.cluster.shardDegree;
+  if (plan && planDegree != degree)
+    return Diagnostic(Diag::StalePlan, {options.placement, 0, 0, ""})
+           << planDegree << " devices share each layer of the plan, and " << degree
+           << " those of the model";
+  if (!plan && planning->problem.cluster.shardDegree > 1)
+    return notWithShards(NotWithShards::OwnPlacement);
   return Inputs{std::move(plan), std::move(*planning)};
 }
 
@@ -152,6 +164,7 @@ Expected<ExitStatus> evaluate(EvaluateOptions options) {
       limitsOf(assessment->plan, problem.graph, problem.cluster, *problem.costs);
   if (!limits)
     return limits.takeError();
+  assessment->plan = withShardDevices(std::move(assessment->plan), problem.cluster.shardDegree);
   (options.json ? writeJson : printText)(outs(), *assessment, *limits);
   bool holds = all_of(assessment->plan.checks, [](const Check &check) { return check.holds; });
   return holds ? exitDone : exitInfeasible;

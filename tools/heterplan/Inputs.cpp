@@ -96,7 +96,7 @@ Model withoutLayers(Graph graph) {
   layers.fingerprint = graph.fingerprint;
   layers.notes = graph.notes;
   layers.notes.push_back("it cannot be planned: no operators are left after constants are folded");
-  return Model{std::move(graph), std::move(layers), std::nullopt};
+  return Model{std::make_shared<Graph>(std::move(graph)), std::move(layers), std::nullopt};
 }
 
 Expected<Model> importModel(StringRef path, const ModelOptions &options) {
@@ -111,7 +111,7 @@ Expected<Model> importModel(StringRef path, const ModelOptions &options) {
   Expected<LayerGraph> layers = groupLayers(*graph);
   if (!layers)
     return layers.takeError();
-  return Model{std::move(*graph), std::move(*layers), std::nullopt};
+  return Model{std::make_shared<Graph>(std::move(*graph)), std::move(*layers), std::nullopt};
 }
 } // namespace
 
@@ -159,7 +159,7 @@ Expected<Model> readModel(StringRef path, const ModelOptions &options) {
   Expected<LayerGraph> layers = readLayerGraph(path);
   if (!layers)
     return layers.takeError();
-  return Model{std::nullopt, std::move(*layers), std::nullopt};
+  return Model{nullptr, std::move(*layers), std::nullopt};
 }
 
 void addReadingOptions(CLI::App &command, ModelOptions &options) {

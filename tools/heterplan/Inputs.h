@@ -23,7 +23,7 @@ namespace heterplan {
 /// A model; `graph` is there when it came from ONNX. If several devices share every layer,
 /// `layers` are those of a shard, and `divided` has its operators.
 struct Model {
-  std::optional<Graph> graph;
+  std::shared_ptr<Graph> graph;
   LayerGraph layers;
   std::optional<DividedModel> divided;
 };
@@ -90,7 +90,7 @@ llvm::Expected<Plan> readPlanAt(llvm::StringRef path);
 struct PlanInputs {
   Plan plan;
   LayerGraph graph;
-  std::optional<Graph> operators;      // of a model from ONNX
+  std::shared_ptr<Graph> operators;    // of a model from ONNX
   std::optional<DividedModel> divided; // of such a model, if devices share layers
   CostInputs costs;                    // by the plan's optimizer and precision
 };

@@ -6,6 +6,7 @@
 #include "cost/KernelModel.h"
 #include "ir/Trainability.h"
 #include "ir/onnx/batch/MixedSamples.h"
+#include "ir/sharding/NotWithShards.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -90,17 +91,18 @@ Error checkGraph(const Graph &graph, StringRef path, const ModelOptions &reading
 } // namespace
 
 Error checkBesideShards(const CompileOptions &options) {
-  for (auto [option, isGiven] : {std::pair("--pareto", options.pareto),
-                                 {"--alternatives", !options.alternatives.empty()},
-                                 {"--without", !options.without.empty()},
-                                 {"--background", !options.background.empty()},
-                                 {"--max-devices", !options.deviceLimits.empty()}})
+  for (auto [option, isGiven] : {std::pair(NotWithShards::Pareto, options.pareto),
+                                 {NotWithShards::Alternatives, !options.alternatives.empty()},
+                                 {NotWithShards::Without, !options.without.empty()},
+                                 {NotWithShards::Background, !options.background.empty()},
+                                 {NotWithShards::MaxDevices, !options.deviceLimits.empty()}})
     if (isGiven)
-      return usageError(option) << "it is not supported with --tensor-parallel";
+      return notWithShards(option);
   return Error::success();
 }
 
-Expected<PlanningInputs> readPlanningInputs(const CompileOptions &options, const Request &stated) {
+Expected<PlanningSources> readPlanningSources(const CompileOptions &options,
+                                              const Request &stated) {
   Request request = stated;
   Expected<SearchOptions> searching = readSearchOptions(options, request);
   if (!searching)
@@ -119,26 +121,36 @@ Expected<PlanningInputs> readPlanningInputs(const CompileOptions &options, const
       return whole.takeError();
     request = std::move(*whole);
   }
-  if (Error error = divideLayers(*model, options))
+  return PlanningSources{std::move(*model), std::move(request), std::move(*searching)};
+}
+
+Expected<PlanningInputs> planningInputsOf(const CompileOptions &options, PlanningSources sources) {
+  auto &[model, request, searching] = sources;
+  if (Error error = divideLayers(model, options))
     return error;
   if (isHalf(request.precision))
-    model->layers = underAutocast(std::move(model->layers));
+    model.layers = underAutocast(std::move(model.layers));
   Expected<Cluster> cluster = readWholeCluster(options.costs.cluster);
   if (!cluster)
     return cluster.takeError();
   if (!request.memoryFormat)
     request.memoryFormat =
-        fasterFormat(model->layers, *cluster, request.precision, request.globalBatch);
-  Expected<CostInputs> costs = readCosts(options.costs, model->layers, request.optimizer,
+        fasterFormat(model.layers, *cluster, request.precision, request.globalBatch);
+  Expected<CostInputs> costs = readCosts(options.costs, model.layers, request.optimizer,
                                          request.precision, *request.memoryFormat);
   if (!costs)
     return costs.takeError();
   Expected<Problem> problem =
-      Problem::create(std::move(model->layers), costs->cluster, *costs->model, request);
+      Problem::create(std::move(model.layers), costs->cluster, *costs->model, request);
   if (!problem)
     return problem.takeError();
-  return PlanningInputs{std::move(model->graph), std::move(model->divided), std::move(*costs),
-                        std::move(*problem), *searching};
+  return PlanningInputs{std::move(model.graph), std::move(model.divided), std::move(*costs),
+                        std::move(*problem), std::move(searching)};
+}
+
+Expected<PlanningInputs> readPlanningInputs(const CompileOptions &options, const Request &request) {
+  Expected<PlanningSources> sources = readPlanningSources(options, request);
+  return sources ? planningInputsOf(options, std::move(*sources)) : sources.takeError();
 }
 
 } // namespace heterplan

@@ -10,7 +10,7 @@ namespace heterplan {
 
 /// Everything that was read; the problem points into `costs`.
 struct PlanningInputs {
-  std::optional<Graph> graph;
+  std::shared_ptr<Graph> graph;        // null: the layers came from a file
   std::optional<DividedModel> divided; // of `graph`, if devices share layers
   CostInputs costs;
   Problem problem;
@@ -23,6 +23,18 @@ struct PlanningInputs {
 /// each micro-batch has one.
 llvm::Expected<PlanningInputs> readPlanningInputs(const CompileOptions &options,
                                                   const Request &request);
+
+/// The inputs before the layers are divided. They serve several degrees of tensor parallelism.
+struct PlanningSources {
+  Model model;
+  Request request;
+  SearchOptions searching;
+};
+llvm::Expected<PlanningSources> readPlanningSources(const CompileOptions &options,
+                                                    const Request &request);
+/// The inputs whose layers are divided as `options` say.
+llvm::Expected<PlanningInputs> planningInputsOf(const CompileOptions &options,
+                                                PlanningSources sources);
 
 /// Refuses options that are not supported with --tensor-parallel.
 llvm::Error checkBesideShards(const CompileOptions &options);

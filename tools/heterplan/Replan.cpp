@@ -7,6 +7,7 @@
 #include "Table.h"
 
 #include "ir/PlanShards.h"
+#include "ir/sharding/NotWithShards.h"
 #include "search/Assess.h"
 #include "search/StateMoves.h"
 #include "search/placement/PlanBuilder.h"
@@ -284,7 +285,7 @@ Expected<PlanningInputs> readInputs(const Plan &before, ReplanOptions &options) 
   if (!request)
     return request.takeError();
   if (shardDegreeOf(before) > 1)
-    return notSupported("replan of plans whose devices share layers");
+    return notWithShards(NotWithShards::Replan);
   if (before.schedule == Schedule::Burst || request->schedule == ScheduleChoice::Burst)
     return notSupported("replan of bursts");
   completeSets(before, *request);

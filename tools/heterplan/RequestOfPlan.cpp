@@ -1,5 +1,7 @@
 #include "RequestOfPlan.h"
 
+#include "ir/PlanShards.h"
+
 #include "llvm/Support/Format.h"
 
 using namespace heterplan;
@@ -30,6 +32,8 @@ void heterplan::completeFrom(const Plan &plan, CompileOptions &options) {
   if (plan.shardState)
     complete(options.shardState, nameOf(*plan.shardState));
   complete(options.schedule, nameOf(plan.requestedSchedule));
+  if (int degree = shardDegreeOf(plan); degree > 1)
+    complete(options.tensorParallel, std::to_string(degree));
   if (plan.requestedMicroBatches > 0)
     complete(options.microBatches, std::to_string(plan.requestedMicroBatches));
   auto completeLimit = [&](std::string &option, double limit) {

@@ -30,6 +30,17 @@ std::vector<int> degreesOf(const Cluster &cluster) {
   return degrees;
 }
 
+namespace {
+/// Frees the values of parameters, which are those of the whole model.
+void dropValues(Graph &local) {
+  for (GraphTensor &tensor : local.tensors)
+    if (tensor.role == TensorRole::Parameter) {
+      tensor.data.reset();
+      tensor.external.reset();
+    }
+}
+} // namespace
+
 Error divideLayers(Model &model, int degree) {
   if (degree == model.layers.shardDegree)
     return Error::success();
@@ -46,6 +57,7 @@ Error divideLayers(Model &model, int degree) {
   Expected<ShardedLayers> sharded = shardLayers(*model.graph, model.layers, degree);
   if (!sharded)
     return sharded.takeError();
+  dropValues(sharded->local.graph);
   model.divided = DividedModel{std::move(sharded->local), std::move(model.layers)};
   model.layers = std::move(sharded->layers);
   return Error::success();

@@ -3,6 +3,7 @@
 #include "cost/TrafficPrice.h"
 
 #include "cost/IterationRules.h"
+#include "ir/sharding/NotWithShards.h"
 #include "support/Suggestion.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -110,12 +111,10 @@ Error verifyShards(const Problem &problem) {
            << problem.cluster.shardDegree;
   if (degree == 1)
     return Error::success();
-  Location place{"", 0, 0, "tensor parallelism"};
   if (problem.request.schedule == ScheduleChoice::Burst || problem.request.amplificationLimit > 0)
-    return Diagnostic(Diag::NotSupported, place) << "bursts are not supported with it";
+    return notWithShards(NotWithShards::Bursts);
   if (any_of(problem.graph.layers, [](const Layer &layer) { return !layer.tables.empty(); }))
-    return Diagnostic(Diag::NotSupported, place)
-           << "sparse tables, whose rows lie spread over the replicas, are not supported with it";
+    return notWithShards(NotWithShards::SparseTables);
   return Error::success();
 }
 

@@ -158,8 +158,7 @@ def _refuse_beside_shards(options: argparse.Namespace, model: Model, program: Ra
     for what, given in unsupported.items():
         if given and model.degree > 1:
             raise RuntimeFault(
-                f"{what} is not supported where several devices share every layer (--tensor-parallel); "
-                "see docs/tensor-parallelism.md"
+                f"{what} is not supported with layers that several devices share (--tensor-parallel)"
             )
 
 
