@@ -24,7 +24,7 @@ CLUSTER = """
 name: test
 device_types:
   a: {kind: cpu, memory: 4GiB, price_per_hour: 1, fp32: 2MFLOP/s, bandwidth: 2MB/s}
-  b: {kind: cpu, memory: 4GiB, price_per_hour: 1, fp32: 2MFLOP/s, bandwidth: 2MB/s}
+  b: {kind: cpu, memory: 4GiB, price_per_hour: 1, fp32: 1MFLOP/s, bandwidth: 1MB/s}
 nodes:
   - {name: here, devices: DEVICES, link: {bandwidth: 1000GB/s, latency: 1ns}}
 """
@@ -49,6 +49,7 @@ class Layout:
 PAIR = Layout("{a: 2}", 2, 2, [1])
 FOUR = Layout("{a: 4}", 4, 4, [1])
 REPLICAS = Layout("{a: 4}", 2, 4, [2])
+UNEVEN = Layout("{a: 2, b: 2}", 2, 4, [2])
 PIPELINE = Layout("{a: 2, b: 2}", 2, 4, [1, 1], "pipeline")
 
 
@@ -220,12 +221,16 @@ def test_evaluation_counts_each_sample_once(tmp_path: Path) -> None:
     assert found == pytest.approx(wanted, rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("options", "what"),
-    [(("--balance", "even"), "--balance"), (("--epoch-samples", "12"), "--epoch-samples")],
-)
-def test_run_refuses_shares_that_move(options: tuple[str, ...], what: str, tmp_path: Path) -> None:
-    plan = compile_plan(mlp(tmp_path / "model.onnx"), tmp_path, PAIR)
-    outcomes = run_ranks(2, tmp_path / "logs", [str(plan), *options])
-    assert all(outcome.status == 1 for outcome in outcomes)
-    assert f"{what} is not supported with layers that several devices share" in outcomes[0].err
+def test_shares_move(tmp_path: Path) -> None:
+    """Replicas of unlike devices, whose shares change while they train, and a last batch of an epoch that
+    is smaller than the others."""
+    plan = compile_plan(mlp(tmp_path / "model.onnx"), tmp_path, UNEVEN, "--optimizer", "adam")
+    stage = json.loads((plan / "plan.json").read_text())["stages"][0]
+    shares = [replica["share"] for replica in stage["replicas"]]
+    assert len(set(shares)) == 2, shares
+    decisions = [{"step": 1, "stage": 0, "shares": [1, 7]}, {"step": 3, "stage": 0, "shares": [8, 0]}]
+    moves = tmp_path / "moves.json"
+    moves.write_text(json.dumps({"balance": {"decisions": decisions}}))
+    options = ("--balance", f"replay:{moves}", "--epoch-samples", 12, "--steps", 5)
+    found = check(plan, UNEVEN, tmp_path, *options)
+    assert len(found["losses"]) == 5 and len(found["balance"]["decisions"]) == 2

@@ -89,7 +89,7 @@ def prepare(options: argparse.Namespace, store: Any = None) -> Run:
     model = load_model(directory, double=options.check)
     check_model(model, program)
     _refuse_moving_shares(options, plan, program.global_batch)
-    _refuse_beside_shards(options, model, program)
+    _refuse_shared_tables(model, program)
     precision = Precision("fp64" if options.check else plan.precision)
     if options.check:
         program = doubled_program(program)
@@ -148,18 +148,11 @@ def _refuse_moving_shares(options: argparse.Namespace, plan: PlanSummary, global
         )
 
 
-def _refuse_beside_shards(options: argparse.Namespace, model: Model, program: RankProgram) -> None:
-    """Fails if an option or a part of the plan is not supported where devices share every layer."""
-    unsupported = {
-        "--balance": options.balance != "plan",
-        "--epoch-samples": bool(options.epoch_samples % program.global_batch),
-        "a sparse table": any(part.tables for part in program.parts),
-    }
-    for what, given in unsupported.items():
-        if given and model.degree > 1:
-            raise RuntimeFault(
-                f"{what} is not supported with layers that several devices share (--tensor-parallel)"
-            )
+def _refuse_shared_tables(model: Model, program: RankProgram) -> None:
+    if model.degree > 1 and any(part.tables for part in program.parts):
+        raise RuntimeFault(
+            "a sparse table is not supported with layers that several devices share (--tensor-parallel)"
+        )
 
 
 def _choose_allocation(program: RankProgram) -> None:

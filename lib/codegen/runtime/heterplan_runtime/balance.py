@@ -149,7 +149,7 @@ class Balancer:
 
     program: RankProgram
     interpreter: Interpreter
-    programs: Sequence[RankProgram]  # of all ranks; none where shares never move
+    programs: Sequence[RankProgram]  # of the ranks of this shard; none where shares never move
     policy: Policy
     name: str
     epochs: Epochs
@@ -283,7 +283,8 @@ def make_balancer(
         )
     programs = []
     if moves:
-        programs = [read_rank_program(options.directory, i) for i in range(program.world_size)]
+        read = (read_rank_program(options.directory, i) for i in range(program.world_size))
+        programs = [each for each in read if each.shard == program.shard]
     stopwatch.exact = stopwatch.exact or options.balance.startswith("lb-bsp")
     shares = stated_shares(programs)
     if options.balance == "even":
