@@ -80,7 +80,7 @@ def _drawn(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 def _whole(plan: Plan) -> Any:
     model = _part("model")
-    description = model.load_model(plan.directory, double=True)
+    description = model.load_whole_model(plan.directory, double=True)
     device = torch.device("cpu")
     stages = [
         model.build_stage(description, index, plan.directory, 0, device, whole_tables=True).eval()
@@ -141,7 +141,7 @@ def _other_gradient(
 
 
 def _reference(plan: Plan, module: nn.Module, options: Any) -> Any:
-    model = _part("model").load_model(plan.directory, double=True)
+    model = _part("model").load_whole_model(plan.directory, double=True)
     program = _part("program").read_rank_program(plan.directory, 0)
     loss = _part("losses").make_loss(options.loss, model.prediction)
     data = _part("data_option").make_data(

@@ -24,7 +24,7 @@ def _build(directory: Path, stages: range | None, seed: int, device: Any) -> tup
     """The description of the generated model, and those of its stages (None: all)."""
     fault = _part("errors").RuntimeFault
     try:
-        description = _part("model").load_model(directory)
+        description = _part("model").load_whole_model(directory)
         built = []
         for index in stages or range(len(description.stages)):
             stage = _part("model").build_stage(

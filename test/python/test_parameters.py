@@ -432,3 +432,17 @@ def test_what_one_exporter_gets_wrong_is_exported_by_the_other(tmp_path: Path, c
     x = torch.randn(8, 4, 4)
     assert torch.allclose(plan.module().eval()(x), module(x), atol=1e-6)
     assert plan.run(steps=1, check=True)["losses"]
+
+
+def test_devices_share_the_layers_of_a_module(cores: Path, tmp_path: Path) -> None:
+    """The plan trains what the module does, and its weights are whole, under the names of the module."""
+    net = nn.Sequential(nn.Linear(128, 512), nn.Tanh(), nn.Linear(512, 10))
+    example = torch.randn(2, 128)
+    plan = heterplan.compile(net, cores, inputs=(example,), output=tmp_path / "plan", batch=8, tensor_parallel=2)
+    assert "self.shards." in (plan.directory / "model.py").read_text()
+    torch.testing.assert_close(plan.module()(example), net(example))
+    plan.check(steps=2, lr=0.1)
+    plan.run(steps=1)
+    assert {name: each.shape for name, each in plan.weights().items()} == {
+        name: each.shape for name, each in net.state_dict().items()
+    }

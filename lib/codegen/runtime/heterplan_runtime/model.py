@@ -113,7 +113,7 @@ def _tensor_specs(table: dict[str, Any], where: str, double: bool) -> dict[str, 
 
 
 def load_model(directory: Path, double: bool = False, file: str = CODE) -> Model:
-    """Imports the code of the plan; `double`: as a model in double precision."""
+    """Imports the code that the ranks run; `double`: as a model in double precision."""
     path = directory / file
     if not path.is_file():
         raise RuntimeFault(f"{path}: no such file")
@@ -141,6 +141,12 @@ def load_model(directory: Path, double: bool = False, file: str = CODE) -> Model
         raise RuntimeFault(
             f"{path}: cannot be imported: {type(error).__name__}: {error}"
         ) from error
+
+
+def load_whole_model(directory: Path, double: bool = False) -> Model:
+    """Imports the code of the whole model, which lies beside that of a shard if devices share layers."""
+    shared = (directory / WHOLE_CODE).is_file()
+    return load_model(directory, double, WHOLE_CODE if shared else CODE)
 
 
 def stages_with_tables(model: Model) -> list[int]:

@@ -20,7 +20,7 @@ from .lasting import first_step, make_checkpoints, save_trained, weights_folder
 from .log import make_log
 from .loop import TrainingLoop
 from .machine import Usage, describe
-from .model import WHOLE_CODE, load_model
+from .model import load_whole_model
 from .module_reference import ModuleReference, load_module
 from .program import RankProgram, read_rank_program
 from .recorder import write_trace
@@ -107,7 +107,7 @@ def _programs(run: Run) -> list[RankProgram]:
 def _make_reference(run: Run, result: Result) -> Reference | ModuleReference:
     model = run.model
     if model.degree > 1:
-        model = load_model(run.options.directory, double=True, file=WHOLE_CODE)
+        model = load_whole_model(run.options.directory, double=True)
     facts = (
         run.program, model, run.options.directory, run.data, run.loss, run.options.seed, run.rule,
         run.communicator.device, result.first_step,
