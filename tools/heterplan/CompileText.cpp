@@ -88,6 +88,11 @@ void printNotes(const PlanningInputs &inputs, const CompileOptions &options) {
   for (const std::string &note : trainingNotes(*inputs.graph))
     errs() << "note: " << note << '\n';
   noteMissingValues(*inputs.graph, options.model);
+  if (inputs.divided && inputs.divided->local.slicedTensors().empty())
+    errs()
+        << "note: no layer is divided: each of the " << inputs.divided->local.degree
+        << " devices of a replica computes the whole of every layer, since collectives would take "
+           "longer or no rule allows it\n";
 }
 
 void printNext(const CompileOptions &options) {
