@@ -55,6 +55,20 @@ void replaceCastLike(Graph &graph) {
   }
 }
 
+/// Makes axes of Transpose that count from the end count from the front.
+template <typename Nodes> void countAxesFromFront(Nodes &nodes) {
+  for (GraphNode &node : nodes) {
+    for (GraphBody &body : node.bodies)
+      countAxesFromFront(body.nodes);
+    auto found = node.attributes.find("perm");
+    if (node.op != "Transpose" || !node.domain.empty() || found == node.attributes.end())
+      continue;
+    if (auto *axes = std::get_if<std::vector<int64_t>>(&found->second))
+      for (int64_t &axis : *axes)
+        axis += axis < 0 ? static_cast<int64_t>(axes->size()) : 0;
+  }
+}
+
 class Import {
 public:
   /// `first`: the candidate for the batch to begin with, in the order of findBatches().
@@ -68,6 +82,7 @@ public:
 
   Expected<Graph> run() {
     takeFedWeights(file);
+    countAxesFromFront(file.graph.nodes);
     roles = decideRoles(file, file.graph.notes);
     if (Error error = applyPatterns(file, options.freeze, options.train, roles))
       return error;

@@ -57,6 +57,25 @@ TEST(ModelEmitter, OneStageReadsLikePyTorch) {
   EXPECT_TRUE(has(text, "STAGES = (Stage0,)\n"));
 }
 
+TEST(ModelEmitter, HardSigmoidOfPyTorchIsItsOwnFunction) {
+  auto text = [](float alpha) {
+    return emitted(
+        single("HardSigmoid", batched({4}), batched({4}), {{"alpha", alpha}, {"beta", 0.5f}}));
+  };
+  EXPECT_TRUE(has(text(1.0f / 6), "F.hardsigmoid(x)")) << text(1.0f / 6);
+  EXPECT_FALSE(has(text(0.2f), "F.hardsigmoid")) << text(0.2f);
+}
+
+TEST(ModelEmitter, RefusesConvolutionsWhoseBiasIsNoVector) {
+  for (const char *op : {"Conv", "ConvTranspose"}) {
+    GraphBuilder b;
+    TensorId x = b.input("x", batched({4, 8})), w = b.parameter("w", {4, 4, 1});
+    TensorId bias = b.parameter("b", {4, 4, 1});
+    b.graph.outputs = {b.node("y", op, {x, w, bias}, batched({4, 8}))};
+    EXPECT_TRUE(has(errorOf(b), "its bias is no vector")) << op;
+  }
+}
+
 TEST(ModelEmitter, TiedParameterIsStoredOnceInAStage) {
   std::string text = emitted(skipNetwork());
   EXPECT_TRUE(has(text, "    parameters_spec = {\n"

@@ -77,7 +77,6 @@ SampleResult transposes(const SampleNode &n) {
   const auto *perm = findAttribute<std::vector<int64_t>>(n.node, "perm");
   int64_t source = perm && n.axis() < static_cast<int>(perm->size()) ? (*perm)[n.axis()]
                                                                      : n.rank(0) - 1 - n.axis();
-  source += source < 0 ? n.rank(0) : 0;
   return source == n.in(0).axis ? each(n.in(0).runs) : apart;
 }
 

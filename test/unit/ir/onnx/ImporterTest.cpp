@@ -322,4 +322,40 @@ TEST(ImporterExternal, OffsetsAndLengthsAreHeldToTheFile) {
   }
 }
 
+// ---- the same operation in one form
+
+TEST(ImporterForm, AxesOfATransposeCountFromTheFront) {
+  Graph graph = imported(model("g (float[N, 3, 5] x) => (float[5, N, 3] y) {"
+                               " y = Transpose <perm = [-1, -3, 1]> (x) }"));
+  ASSERT_EQ(graph.nodes.size(), 1u);
+  EXPECT_EQ(std::get<std::vector<int64_t>>(graph.nodes[0].attributes.at("perm")),
+            (std::vector<int64_t>{2, 0, 1}));
+  EXPECT_EQ(tensor(graph, "y").shape, shape({fixed(5), batch, fixed(3)}));
+}
+
+TEST(ImporterForm, CastLikeIsACastThatReadsOneOperand) {
+  Graph graph =
+      imported(model("g (float[N, 3] x, double[N, 3] t) => (double[N, 3] y, double[N, 3] z)"
+                     " { y = CastLike(x, t) z = Exp(t) }",
+                     15));
+  ASSERT_EQ(graph.nodes.size(), 2u);
+  EXPECT_EQ(graph.nodes[0].op, "Cast");
+  EXPECT_EQ(graph.nodes[0].inputs.size(), 1u);
+  EXPECT_EQ(std::get<int64_t>(graph.nodes[0].attributes.at("to")),
+            static_cast<int64_t>(DataType::Float64));
+}
+
+TEST(ImporterForm, BiasesOfConvolutionsAreTrainedOrFrozenByThemselves) {
+  auto proto = model("g (float[N, 2, 6] x) => (float[N, 3, 6] y) { y = Conv(x, w, b) }");
+  weight(proto, "w", {3, 2, 1});
+  weight(proto, "b", {3});
+  for (bool isBias : {false, true}) {
+    ImportOptions options;
+    options.freeze = {isBias ? "b" : "w"};
+    Graph graph = imported(proto, options);
+    EXPECT_EQ(tensor(graph, "b").role, isBias ? TensorRole::Frozen : TensorRole::Parameter);
+    EXPECT_EQ(tensor(graph, "w").role, isBias ? TensorRole::Parameter : TensorRole::Frozen);
+  }
+}
+
 } // namespace
