@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import tempfile
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .errors import CheckFailed, HeterplanError, Infeasible
-from .exporting import export, export_by, export_older
+from .exporting import export, export_by, export_older, samples_of
 from .plans import Plan
 from .program import option_words, run
 
@@ -82,6 +83,8 @@ def _plan_module(
 
     output.parent.mkdir(parents=True, exist_ok=True)
     path = output.with_name(output.name + ".onnx")
+    if ("--batch-dim", "none") in itertools.pairwise(words) and not any(each.startswith("batch=") for each in words):
+        words = [*words, "--dim", f"batch={samples_of(module, inputs)}"]  # a run is as large as the example
     failure: HeterplanError | None = None
     for exporter in (export, _export_older):  # the second may write what the first gets wrong
         try:

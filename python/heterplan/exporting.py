@@ -173,7 +173,8 @@ def _reason(error: BaseException) -> str:
             if found := re.search(pattern, str(each)):
                 operators = [group for group in found.groups() if group and "aten" in group]
                 return f"{reason} {operators[0]}" if operators else reason
-    lines = str(causes[-1]).strip().splitlines() or [type(causes[-1]).__name__]
+    wrapped = str(error).startswith("the exporter failed with")  # says what kind of error the cause is
+    lines = str(error if wrapped else causes[-1]).strip().splitlines() or [type(causes[-1]).__name__]
     return lines[0].strip()[:300]
 
 
@@ -369,6 +370,11 @@ def _named_inputs(module: nn.Module, inputs: Inputs, device: str) -> dict[str, T
         if not isinstance(value, torch.Tensor):
             raise ValueError(f"input '{name}' is a {type(value).__name__}; expected a tensor")
     return {name: value.detach().to(device) for name, value in named.items()}
+
+
+def samples_of(module: nn.Module, inputs: Inputs) -> int:
+    """The number of samples in an example of the inputs of `module`."""
+    return _samples(_named_inputs(module, inputs, "cpu"))
 
 
 def _samples(named: Mapping[str, Tensor]) -> int:

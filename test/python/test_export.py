@@ -274,3 +274,9 @@ def test_parameters_of_equal_shape_stay_apart_without_values(tmp_path: Path) -> 
     ]  # fmt: skip
     trained = [sum(float(stage["parameterBytes"]) for stage in plan.json["stages"]) for plan in planned]
     assert trained == [4 * (6 * 8 + 3 * (8 * 8 + 8))] * 2
+
+
+def test_gradients_that_count_rows_are_refused(tmp_path: Path) -> None:
+    module = nn.Sequential(nn.Embedding(20, 4, scale_grad_by_freq=True), nn.Linear(4, 3))
+    with pytest.raises(heterplan.HeterplanError, match=r"'0' scales gradients .*scale_grad_by_freq.* without it"):
+        heterplan.export(module, torch.zeros(2, 5, dtype=torch.long), tmp_path / "model.onnx")

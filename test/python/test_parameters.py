@@ -267,6 +267,29 @@ def test_samples_that_depend_on_each_other_are_refused_or_computed_whole(
     plan.run(steps=2, check=True)
 
 
+class Contrast(nn.Module):
+    """Compares each sample of one kind with all of another kind, as CLIP does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text, self.image = nn.Linear(6, 8), nn.Linear(5, 8)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.text(x) @ self.image(y).T
+
+
+def test_the_remedy_for_samples_that_are_compared_works_for_modules(tmp_path: Path, cores: Path) -> None:
+    example = (torch.randn(4, 6), torch.randn(4, 5))
+    with pytest.raises(heterplan.HeterplanError, match="operator (MatMul|Gemm) .* samples") as error:
+        heterplan.compile(Contrast(), cores, inputs=example, batch=8)
+    assert error.value.code == "HP1802" and "--batch-dim none" in str(error.value)
+    plan = heterplan.compile(
+        Contrast(), cores, inputs=example, batch=3, batch_dim="none", output=tmp_path / "out"
+    )
+    assert plan.micro_batches == 3 and all(len(stage.replicas) == 1 for stage in plan.stages)
+    plan.check(steps=2)
+
+
 def test_a_loss_without_gradient_is_refused(tmp_path: Path, cores: Path) -> None:
     plan = heterplan.compile(
         SOURCE / "test/data/small/cnn.onnx", cores, batch=8, output=tmp_path / "out",
