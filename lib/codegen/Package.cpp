@@ -4,6 +4,7 @@
 #include "codegen/Manifest.h"
 #include "codegen/ModelEmitter.h"
 #include "codegen/Report.h"
+#include "codegen/WeightReferences.h"
 #include "codegen/Weights.h"
 #include "ir/FileForms.h"
 #include "support/Diagnostic.h"
@@ -105,8 +106,21 @@ Error writeRanks(Contents &contents, const Program &program, int threads) {
       });
 }
 
-Error writeStageWeights(Contents &contents, size_t stage, StringRef folder,
-                        ArrayRef<const GraphTensor *> tensors) {
+Error writeStageWeights(Contents &contents, const Package &package, size_t stage, StringRef folder,
+                        std::vector<const GraphTensor *> tensors) {
+  if (!package.copiesWeights) {
+    auto copied = std::stable_partition(tensors.begin(), tensors.end(),
+                                        [](const GraphTensor *each) { return !each->external; });
+    std::vector<const GraphTensor *> elsewhere(copied, tensors.end());
+    tensors.erase(copied, tensors.end());
+    if (!elsewhere.empty()) {
+      Expected<std::string> text = weightReferences(folder, elsewhere);
+      if (!text)
+        return text.takeError();
+      if (Error error = contents.write("weights/stage-" + fourDigits(stage) + ".json", *text))
+        return error;
+    }
+  }
   if (tensors.empty())
     return Error::success();
   Expected<std::string> file =
@@ -114,13 +128,14 @@ Error writeStageWeights(Contents &contents, size_t stage, StringRef folder,
   return file ? writeWeights(*file, folder, tensors) : file.takeError();
 }
 
-Error writeAllWeights(Contents &contents, const Graph &graph,
+Error writeAllWeights(Contents &contents, const Package &package,
                       const std::vector<StageModule> &stages) {
+  const Graph &graph = *package.graph;
   for (size_t stage = 0; stage < stages.size(); ++stage) {
     std::vector<const GraphTensor *> tensors;
     for (TensorId id : storedTensors(graph, stages[stage]))
       tensors.push_back(&graph.tensors[id]);
-    if (Error error = writeStageWeights(contents, stage, graph.folder, tensors))
+    if (Error error = writeStageWeights(contents, package, stage, graph.folder, tensors))
       return error;
   }
   return Error::success();
@@ -148,7 +163,7 @@ Error writeDivided(Contents &contents, const Package &package) {
     return error;
   for (size_t i = 0; i < stages->size(); ++i)
     if (Error error =
-            writeStageWeights(contents, i, whole.folder,
+            writeStageWeights(contents, package, i, whole.folder,
                               storedTensors(divided.local, (*shards)[i], whole, (*stages)[i])))
       return error;
   return Error::success();
@@ -163,7 +178,7 @@ Error writeModel(Contents &contents, const Package &package) {
     return code.takeError();
   if (Error error = contents.write("model.py", *code))
     return error;
-  return writeAllWeights(contents, *package.graph, *stages);
+  return writeAllWeights(contents, package, *stages);
 }
 
 /// The Python files of the runtime; what the interpreter leaves behind is not copied.

@@ -40,6 +40,8 @@ struct Package {
   /// If several devices share every layer: what a shard computes. Then `layers` are those of a
   /// shard, `plan` and `program` name all devices, and whole_model.py is written beside model.py.
   const DividedModel *divided = nullptr;
+  /// False: values that lie in files of the model are referred to, by weights/stage-NNNN.json.
+  bool copiesWeights = true;
   int threads = 1; // that make the text of the ranks; without effect on it
 };
 

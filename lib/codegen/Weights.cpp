@@ -16,10 +16,8 @@
 using namespace llvm;
 
 namespace heterplan {
-namespace {
-constexpr size_t alignment = 8;
 
-const char *safetensorsName(DataType type) {
+const char *safetensorsType(DataType type) {
   switch (type) {
   case DataType::Float32:
     return "F32";
@@ -45,6 +43,9 @@ const char *safetensorsName(DataType type) {
     return nullptr;
   }
 }
+
+namespace {
+constexpr size_t alignment = 8;
 
 /// A JSON string. Bytes that are not UTF-8 become the replacement character.
 std::string jsonString(StringRef text) {
@@ -77,7 +78,7 @@ std::string headerOf(ArrayRef<const GraphTensor *> tensors) {
   for (const GraphTensor *each : tensors) {
     const GraphTensor &tensor = *each;
     header += (header.size() > 1 ? ",\n" : "\n") + jsonString(tensor.name) + ":{\"dtype\":\"" +
-              safetensorsName(tensor.type) + "\",\"shape\":[";
+              safetensorsType(tensor.type) + "\",\"shape\":[";
     for (size_t axis = 0; axis < tensor.shape.size(); ++axis)
       header += (axis ? "," : "") + std::to_string(tensor.shape[axis].fixed);
     int64_t end = offset + byteCount(tensor);
@@ -117,7 +118,7 @@ Error copyRange(StringRef path, int64_t offset, int64_t length, raw_ostream &os)
 
 bool isStorable(const GraphTensor &tensor) {
   auto count = fixedElementCount(tensor);
-  if (!count || !safetensorsName(tensor.type))
+  if (!count || !safetensorsType(tensor.type))
     return false;
   return hasValues(tensor) ||
          (tensor.external && tensor.external->length == *count * sizeOf(tensor.type));

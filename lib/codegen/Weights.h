@@ -22,6 +22,9 @@ std::vector<TensorId> storedTensors(const Graph &graph, const StageModule &stage
 std::vector<const GraphTensor *> storedTensors(const LocalGraph &local, const StageModule &shard,
                                                const Graph &whole, const StageModule &stage);
 
+/// The name of a type in the safetensors layout; null if it has none.
+const char *safetensorsType(DataType type);
+
 /// Writes `tensors` to `path`. Values in other files are copied from `graph.folder`. Fails with
 /// CannotRead when such a file is absent or too short, with CannotWrite when the disk is full; the
 /// file may then be incomplete.

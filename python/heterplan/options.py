@@ -77,6 +77,7 @@ class CompileOptions(TypedDict, total=False):
     max_slowdown: float | str
     # Output
     force: bool
+    no_weights: bool
     verbose: bool
 
 

@@ -344,6 +344,9 @@ void addCompileOptions(CLI::App &command, CompileOptions &options) {
   beginGroup(command, "Output");
   addText(command, "-o,--output", options.directory, "DIR", "directory for the plan")->required();
   command.add_flag("--force", options.force, "replace the contents of DIR");
+  command.add_flag("--no-weights", options.noWeights,
+                   "do not copy the weights into DIR; a run reads those of 64 KiB or more from the "
+                   "files of the model, which must stay in place");
   command.add_flag("--json", options.json, "print the plan as JSON");
   command.add_flag("--verbose", options.verbose,
                    "print every fact of the plan and every note of the importer");

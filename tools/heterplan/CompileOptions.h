@@ -25,6 +25,7 @@ struct CompileOptions {
       iterationModel, costModel, rounding, epochs, samples, gap, threads, policyIn, policyOut,
       paretoPoints, workLimit, recompute, shardState, tensorParallel, alternatives, without;
   bool force = false, json = false, verbose = false, pareto = false;
+  bool noWeights = false; // they stay in the files of the model
 };
 
 void addCompileOptions(CLI::App &command, CompileOptions &options);

@@ -38,10 +38,12 @@ Error heterplan::writePlan(const Plan &plan, const PlanningInputs &inputs,
                   beside.limits};
   package.divided = inputs.divided ? &*inputs.divided : nullptr;
   package.threads = inputs.searching.threads;
+  package.copiesWeights = !options.noWeights;
   std::optional<Package> background;
   if (const PlannedCopy *copy = beside.copy) {
     background.emplace(Package{copy->plan, copy->layers, copy->program, copy->timeline,
                                copy->operators ? &*copy->operators : nullptr, *runtime});
+    background->copiesWeights = package.copiesWeights;
     package.background = &*background;
   }
   return writePackage(options.directory, package, options.force);

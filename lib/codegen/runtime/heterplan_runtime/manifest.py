@@ -14,7 +14,7 @@ BACKGROUND = "background"  # folder of the package of a background job, which ha
 # What a run reads; reports may be moved or edited.
 READ = re.compile(r"plan\.json|model\.py|whole_model\.py|launch\.(sh|sbatch)|(ranks|weights|heterplan_runtime)/.*")
 # What it would take for part of the plan.
-TAKEN = ("ranks/[0-9]*.json", "weights/stage-[0-9]*.safetensors")
+TAKEN = ("ranks/[0-9]*.json", "weights/stage-[0-9]*.safetensors", "weights/stage-[0-9]*.json")
 LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 PIECE = 1 << 20
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import sys
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from .double_precision import doubled_source, widened
 from .errors import RuntimeFault
 from .program import Part, RankProgram, TensorSpec, dtype_of
 from .shards import Slicing
+from .referred_weights import ReferredTensors
 from .tensorfile import read_tensors
 
 
@@ -245,9 +246,11 @@ def _table_rows(
     return torch.cat(parts).to(dtype_of(dtype, "model.py"))
 
 
-def _weights(index: int, directory: Path) -> tuple[dict[str, Tensor], Path]:
+def _weights(index: int, directory: Path) -> tuple[Mapping[str, Tensor], Path]:
     path = directory / "weights" / f"stage-{index:04d}.safetensors"
-    return (read_tensors(path) if path.exists() else {}), path
+    copied = read_tensors(path) if path.exists() else {}
+    elsewhere = path.with_suffix(".json")
+    return (ChainMap(copied, ReferredTensors(elsewhere)) if elsewhere.exists() else copied), path
 
 
 def build_stage(

@@ -143,7 +143,7 @@ class ModuleReference:
 
     def _take_values(self, directory: Path, seed: int) -> None:
         """The values that the plan begins with, where its file had none; else they must be the module's."""
-        weights_known = any((directory / "weights").glob("*.safetensors"))
+        weights_known = any((directory / "weights").glob("stage-*"))
         tensors = dict(self._module.named_parameters(remove_duplicate=False))
         for index in range(len(self._model.stages)):
             stage = build_stage(self._model, index, directory, seed, self._device, whole_tables=True)

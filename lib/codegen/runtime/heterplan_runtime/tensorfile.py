@@ -98,13 +98,18 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def read_tensors(path: Path) -> dict[str, torch.Tensor]:
-    """The tensors of a file, as views of its private mapping; raises RuntimeFault."""
+def mapped(path: Path) -> mmap.mmap:
+    """A private mapping of a file; raises RuntimeFault."""
     try:
         with path.open("rb") as file:
-            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     except (OSError, ValueError) as error:
         raise RuntimeFault(f"{path}: cannot be read: {error}") from error
+
+
+def read_tensors(path: Path) -> dict[str, torch.Tensor]:
+    """The tensors of a file, as views of its private mapping; raises RuntimeFault."""
+    data = mapped(path)
     start = 8 + int.from_bytes(data[:8], "little")
     if len(data) < 8 or start > len(data):
         raise RuntimeFault(f"{path}: cut short: the header ends at byte {start} of {len(data)}")
@@ -116,7 +121,7 @@ def read_tensors(path: Path) -> dict[str, torch.Tensor]:
         raise RuntimeFault(f"{path}: the header is not an object")
     header.pop("__metadata__", None)
     return {
-        name: _tensor(data, start, entry, f"{path}: '{name}'") for name, entry in header.items()
+        name: tensor_in(data, start, entry, f"{path}: '{name}'") for name, entry in header.items()
     }
 
 
@@ -126,7 +131,8 @@ def _naturals(value: Any) -> list[int] | None:
     return value if proper else None
 
 
-def _tensor(data: mmap.mmap, start: int, entry: Any, where: str) -> torch.Tensor:
+def tensor_in(data: mmap.mmap, start: int, entry: Any, where: str) -> torch.Tensor:
+    """The tensor that `entry` describes, a view of `data`; its offsets count from `start`. Raises RuntimeFault."""
     if not isinstance(entry, dict):
         raise RuntimeFault(f"{where}: not described by an object")
     dtype = _DTYPES.get(str(entry.get("dtype")))
@@ -142,5 +148,7 @@ def _tensor(data: mmap.mmap, start: int, entry: Any, where: str) -> torch.Tensor
         )
     if count == 0:
         return torch.empty(shape, dtype=dtype)
+    if (start + begin) % dtype.itemsize:  # in a file of another layout
+        return torch.frombuffer(bytearray(data[start + begin : start + end]), dtype=dtype).reshape(shape)
     flat = torch.frombuffer(data, dtype=dtype, count=count, offset=start + begin)
     return flat.reshape(shape)

@@ -25,6 +25,7 @@ from .module_reference import ModuleReference, load_module
 from .program import RankProgram, read_rank_program
 from .recorder import write_trace
 from .reference import Reference
+from .referred_weights import referred_files
 from .result import HALF_TOLERANCE, Result
 from .state_check import HALF_STATE_TOLERANCE, StateEntry, worst_difference
 from .watch import Watch
@@ -52,6 +53,8 @@ def _print_notes(run: Run) -> None:
             f"note: --check computes in double precision, the plan in {run.plan.precision}: steps take longer "
             "than planned"
         )
+    if files := referred_files(run.options.directory):
+        run.say(f"note: weights are read from {', '.join(map(str, files))}: the plan has no copy of them (--no-weights)")
     for notes in run.communicator.gather(_notes(run)):
         for note in notes:
             run.say(note)
