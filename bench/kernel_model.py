@@ -156,7 +156,8 @@ def step(
         each = np.maximum(by_work, by_memory) + floor * count
         each = np.where(moved + work > 0, each, 0.0)
         device_time = np.bincount(model.layer, each, model.layer_count)
-        host_time = np.bincount(model.layer, np.where(each > 0, count, 0.0) * host, model.layer_count)
+        casts = p["autocastOperators"] * model.count * product if half else 0.0
+        host_time = np.bincount(model.layer, np.where(each > 0, count + casts, 0.0) * host, model.layer_count)
         times.append(float(np.maximum(device_time, host_time).sum()))
     return times[0], times[1]
 

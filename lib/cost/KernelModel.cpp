@@ -79,6 +79,11 @@ public:
                                  : shareWithoutShape(kernel.kind));
   }
 
+  /// Operators that the host enqueues beside those of the kernel: casts.
+  double casts(const KernelWork &kernel) const {
+    return isHalf && kernel.product ? fitted::autocastOperators * kernel.count : 0;
+  }
+
   static double productsOfBackward(const KernelWork &kernel) {
     return kernel.product && kernel.backwardFlops > kernel.forwardFlops * 1.5 ? 2 : 1;
   }
@@ -231,11 +236,12 @@ PassTimes kernelTimes(const Layer &layer, const DeviceType &device, Samples samp
   Seconds forwardHost, backwardHost;
   for (const KernelWork &kernel : kernelsOf(layer)) {
     times.forward += kernels.forward(kernel, count);
-    forwardHost += host * kernel.count;
+    forwardHost += host * (kernel.count + kernels.casts(kernel));
     Seconds backward = kernels.backward(kernel, count);
     times.backward += backward;
     if (backward > Seconds())
-      backwardHost += host * (kernel.count * Kernels::productsOfBackward(kernel));
+      backwardHost +=
+          host * (kernel.count * Kernels::productsOfBackward(kernel) + kernels.casts(kernel));
   }
   return {std::max(times.forward, forwardHost), std::max(times.backward, backwardHost)};
 }
