@@ -134,6 +134,15 @@ bool NodeEmitter::isStored(int index) const {
   return has(index) && heterplan::isStored(input(index).role);
 }
 
+bool NodeEmitter::isBiasOf(int index, int product) const {
+  if (!has(index) || !has(product) || rank(index) != 1)
+    return false;
+  const TensorRole role = input(index).role;
+  const int producer = scope.use().producers[node.inputs[product]];
+  return (role == TensorRole::Parameter || role == TensorRole::Frozen) && producer >= 0 &&
+         scope.graph().nodes[producer].op == "MatMul";
+}
+
 bool NodeEmitter::isConstant(int index) const {
   return has(index) && input(index).role == TensorRole::Constant && hasValues(input(index));
 }

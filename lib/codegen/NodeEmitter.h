@@ -77,6 +77,8 @@ public:
   llvm::Expected<double> constantReal(int index) const;
   /// Whether input `index` is given and stored in the model.
   bool isStored(int index) const;
+  /// Whether input `index` is the vector that is added to the matrix product at input `product`.
+  bool isBiasOf(int index, int product) const;
   /// Whether the values of input `index` are known.
   bool isConstant(int index) const;
   /// Values of the attribute `name` or, where inputs took its place, of input `index`; nothing

@@ -87,6 +87,11 @@ Expression emitBinary(NodeEmitter &e) {
   if (!e.has(1))
     return e.refuse("it needs two inputs");
   std::string a = e.operand(0, 1), b = e.operand(1, 0);
+  // Autocast leaves the bias in fp32, to which the sum with a product in 16 bits would widen.
+  if (e.op() == "Add" && e.isBiasOf(0, 1))
+    a += ".type_as(" + b + ")";
+  else if (e.op() == "Add" && e.isBiasOf(1, 0))
+    b += ".type_as(" + a + ")";
   StringRef sign = StringSwitch<StringRef>(e.op())
                        .Case("Add", "+")
                        .Case("Sub", "-")

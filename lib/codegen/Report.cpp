@@ -113,9 +113,14 @@ std::string layersText(const Stage &stage) {
 }
 
 std::string overheadText(const MemoryOverhead &overhead) {
+  const std::string convolutions = overhead.convolutions > 0
+                                       ? ", and " + fixed(overhead.convolutions, 2) +
+                                             " times the operands of a convolution in fp32"
+                                       : "";
   return " needs " + readable(overhead.constant) + ", " + fixed(overhead.factor, 2) +
-         " times the tensors, and " + fixed(overhead.underWay, 2) +
-         " times the workspace of a layer (source: " + overhead.source + ").";
+         " times the tensors, " + (convolutions.empty() ? "and " : "") +
+         fixed(overhead.underWay, 2) + " times the workspace of a layer" + convolutions +
+         " (source: " + overhead.source + ").";
 }
 
 /// The memory that the plan counts beyond tensors, on the device types that it uses.

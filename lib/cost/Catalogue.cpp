@@ -248,6 +248,14 @@ Expected<ClassMemory> parseClassMemory(StringRef text, StringRef path) {
   if (Error error =
           readMapping(*root, "the memory of a device class",
                       {textField("kind", required, memory.name),
+                       {"measured_memory", optional,
+                        [&](const YamlNode &node) {
+                          return readBytes(node, "measured_memory", memory.measured);
+                        }},
+                       {"of_memory", optional,
+                        [&](const YamlNode &node) {
+                          return readNumber(node, "of_memory", 1, memory.ofMemory);
+                        }},
                        memoryOverheadField("a device class", "catalogue", memory.overhead)}))
     return error;
   if (!deviceClassOf(memory.name))
@@ -268,7 +276,7 @@ Expected<Catalogue> Catalogue::load(StringRef folder) {
   for (auto &[name, device] : catalogue.deviceEntries)
     if (auto memory = catalogue.memoryEntries.find(nameOf(device.deviceClass));
         !device.overhead && memory != catalogue.memoryEntries.end())
-      device.overhead = memory->second.overhead;
+      device.overhead = memory->second.on(device.memory);
   return catalogue;
 }
 
@@ -289,7 +297,7 @@ void Catalogue::completeByHand(DeviceType &type) const {
   auto memory = memoryEntries.find(nameOf(type.deviceClass));
   if (!type.overhead && type.rates && type.deviceClass == DeviceClass::Gpu &&
       memory != memoryEntries.end())
-    type.overhead = memory->second.overhead;
+    type.overhead = memory->second.on(type.memory);
 }
 
 Error Catalogue::resolve(Cluster &cluster) const {

@@ -17,6 +17,17 @@ struct ClassMemory {
   std::string name; // of the device class
   Location location;
   MemoryOverhead overhead;
+  double ofMemory = 0; // part of the device's memory that the constant grows by
+  Bytes measured{};    // memory of the device whose `convolutions` are stated; 0: not stated
+
+  /// The overhead of a device with `memory`. Kernels of convolutions take less if there is less.
+  MemoryOverhead on(Bytes memory) const {
+    MemoryOverhead result = overhead;
+    result.constant += memory * ofMemory;
+    if (memory < measured)
+      result.convolutions *= memory.value() / measured.value();
+    return result;
+  }
 };
 
 class Catalogue {

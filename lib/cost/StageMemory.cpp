@@ -113,6 +113,8 @@ const StageMemory::Largest &StageMemory::largestOf(LayerRange range) {
   auto [entry, isNew] = largest.try_emplace({range.begin, range.end});
   for (int i = range.begin; isNew && i < range.end; ++i) {
     entry->second.workspace = std::max(entry->second.workspace, graph.layers[i].workspaceBytes);
+    entry->second.convolution =
+        std::max(entry->second.convolution, graph.layers[i].convolutionBytes);
     Bytes dense = graph.layers[i].denseBytes();
     for (const TiedParameter &parameter : tied)
       if (parameter.layers.front() < range.begin && firstUse(parameter, range) == i)
@@ -191,6 +193,7 @@ StageMemory::Frame StageMemory::frameOf(LayerRange range, int replicas, bool rec
   frame.model.fixed = trained + (through.buffers - before.buffers) + tables(range, replicas) +
                       received.fixedGradient + frame.sent.fixedGradient;
   frame.model.underWay = most.workspace;
+  frame.model.convolution = most.convolution;
   frame.model.workspace = (recomputes ? most.workspace : most.beyond) + received.backward +
                           frame.sent.backward; // and messages
   (recomputes ? frame.model.fixed : frame.weightsInFlight) += weights;
@@ -260,14 +263,11 @@ ArrayRef<StageMemory::Segments> StageMemory::segmentsOf(LayerRange range) {
 int StageMemory::mostInFlight(LayerRange range, int replicas, bool recomputes,
                               StateSharding sharding, DeviceRoom room, Samples share) {
   if (!recomputes)
-    return of(range, replicas, {}, sharding)
-        .on(room.workspaceCopies)
-        .mostInFlight(room.memory, share);
+    return of(range, replicas, {}, sharding).on(room).mostInFlight(room.memory, share);
   const Frame frame = frameOf(range, replicas, recomputes, sharding, nullptr);
   int most = 0;
   for (const Segments &each : segmentsOf(range))
-    most =
-        std::max(most, frame.with(each).on(room.workspaceCopies).mostInFlight(room.memory, share));
+    most = std::max(most, frame.with(each).on(room).mostInFlight(room.memory, share));
   return most;
 }
 

@@ -24,7 +24,8 @@ struct Recomputation {
 /// The memory of a device that is available for tensors.
 struct DeviceRoom {
   Bytes memory{};
-  double workspaceCopies = 1;
+  double workspaceCopies = 1;   // of the workspace of a layer
+  double convolutionCopies = 0; // of Layer::convolutionBytes
 };
 
 /// Need of a device with `share` samples of each micro-batch:
@@ -34,13 +35,14 @@ struct MemoryModel {
   Bytes boundary{};          // by micro-batch in flight, whatever its size
   Bytes kept{}, workspace{}; // by sample
   Bytes underWay{};          // part of the workspace: what comes and goes in a layer
+  Bytes convolution{};       // not part of it: Layer::convolutionBytes, the most of a layer
 
-  /// The model of a device that counts transient memory `workspaceCopies` times
-  /// (MemoryOverhead::workspaceCopies()).
-  MemoryModel on(double workspaceCopies) const {
+  /// The model of a device that counts transient memory as often as `room` states.
+  MemoryModel on(const DeviceRoom &room) const {
     MemoryModel model = *this;
-    model.workspace += underWay * (workspaceCopies - 1);
-    model.underWay = underWay * workspaceCopies;
+    model.workspace += underWay * (room.workspaceCopies - 1) + convolution * room.convolutionCopies;
+    model.underWay = underWay * room.workspaceCopies;
+    model.convolution = Bytes();
     return model;
   }
 
@@ -133,7 +135,7 @@ private:
   };
   /// The largest of some layers.
   struct Largest {
-    Bytes workspace{}, dense{};
+    Bytes workspace{}, convolution{}, dense{};
     Bytes gathered{}; // for a layer, of sharded parameters
     /// Workspace beyond the activations that later layers have freed by then.
     Bytes beyond{};

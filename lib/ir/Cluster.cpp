@@ -38,7 +38,7 @@ Error verifyOverhead(const DeviceType &type) {
   const MemoryOverhead &overhead = type.overhead;
   auto isFactor = [](double value) { return std::isfinite(value) && value >= 1; };
   if (isNotNegative(overhead.constant.value()) && isFactor(overhead.factor) &&
-      isFactor(overhead.underWay))
+      isFactor(overhead.underWay) && isNotNegative(overhead.convolutions))
     return Error::success();
   return Diagnostic(Diag::OutOfRange, type.location)
          << "the memory overhead of device type '" << type.name

@@ -50,18 +50,22 @@ struct PeakRates {
 
 /// The memory of a rank on its device: `constant` for the process (interpreter, libraries, buffers
 /// of the communication, context of a GPU), `factor` times the long-lived tensors (messages,
-/// rounding), and `underWay` times the workspace of its layers, whose blocks come and go and leave
-/// holes in the allocator's heap.
+/// rounding), `underWay` times the workspace of its layers, whose blocks come and go and leave
+/// holes in the allocator's heap, and `convolutions` times Layer::convolutionBytes of its largest
+/// convolution, for kernels that transform copies of their operands.
 struct MemoryOverhead {
   Bytes constant{};
   double factor = 1, underWay = 1;
   std::string source{}; // who says so; empty: nobody does
   Provenance provenance = Provenance::Assumed;
+  double convolutions = 0;
   bool operator==(const MemoryOverhead &) const = default;
 
   explicit operator bool() const { return !source.empty(); }
   /// How often a rank counts the workspace of its layers among its tensors.
   double workspaceCopies() const { return std::max(1.0, underWay / factor); }
+  /// How often a rank counts the operands of a convolution among its tensors.
+  double convolutionCopies() const { return convolutions / factor; }
   /// Memory of a rank with `tensors`.
   Bytes resident(Bytes tensors) const { return constant + tensors * factor; }
   /// The tensors that a rank has room for in `memory`; 0 where not even the process fits.

@@ -288,6 +288,7 @@ LayerGraph underAutocast(LayerGraph graph) {
     if (layer.autocast) {
       layer.activationBytes = layer.autocast->activations;
       layer.workspaceBytes = layer.autocast->workspace;
+      layer.convolutionBytes = Bytes(); // kernels of 16 bits do without such copies
       for (LayerCollective &each : layer.shardCollectives) { // of activations in 16 bits
         each.bytesPerSample = each.bytesPerSample * 0.5;
         each.fixedBytes = each.fixedBytes * 0.5;

@@ -107,6 +107,9 @@ struct Layer {
   Bytes bufferBytes{};     // not trained (running statistics, constants)
   Bytes activationBytes{}; // kept from forward to backward, per sample
   Bytes workspaceBytes{};  // gradients under way and scratch of its kernels, per sample
+  /// Activations that its largest convolution with stride 1 and a filter of more than one element
+  /// reads and writes in fp32, per sample: kernels may transform copies of them (Winograd, FFT).
+  Bytes convolutionBytes{};
   /// Names of the trained parameters; a name that two layers share is one tied parameter.
   std::vector<std::string> parameters;
   /// The sparse ones among them; one that several layers use is listed in the first, with the

@@ -60,6 +60,8 @@ void writeLayer(const Layer &layer, v1::Layer &form) {
   form.set_buffer_bytes(layer.bufferBytes.value());
   form.set_activation_bytes(layer.activationBytes.value());
   form.set_workspace_bytes(layer.workspaceBytes.value());
+  if (layer.convolutionBytes > Bytes())
+    form.set_convolution_bytes(layer.convolutionBytes.value());
   for (const std::string &parameter : layer.parameters)
     form.add_parameters(parameter);
   for (const SparseTable &table : layer.tables) {
@@ -129,6 +131,7 @@ Layer readLayer(const v1::Layer &form, const std::string &place, NameReader &nam
   layer.bufferBytes = Bytes(form.buffer_bytes());
   layer.activationBytes = Bytes(form.activation_bytes());
   layer.workspaceBytes = Bytes(form.workspace_bytes());
+  layer.convolutionBytes = Bytes(form.convolution_bytes());
   layer.parameters.assign(form.parameters().begin(), form.parameters().end());
   for (int i = 0; i < form.tables_size(); ++i)
     layer.tables.push_back(readTable(form.tables(i), place + ".tables[" + Twine(i) + "]", names));

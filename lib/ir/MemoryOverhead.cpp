@@ -35,6 +35,11 @@ Error readOverhead(const YamlNode &node, const std::string &what, MemoryOverhead
                        [&](const YamlNode &value) {
                          return readFactor(value, "under_way of the " + what, overhead.underWay);
                        }},
+                      {"convolutions", Presence::Optional,
+                       [&](const YamlNode &value) {
+                         return readNumber(value, "convolutions of the " + what, largestFactor,
+                                           overhead.convolutions);
+                       }},
                       {"source", Presence::Optional, [&](const YamlNode &value) {
                          return readText(value, "source of the " + what, overhead.source);
                        }}});

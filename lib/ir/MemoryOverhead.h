@@ -7,8 +7,8 @@
 
 namespace heterplan {
 
-/// `memory_overhead` of `owner`: a size, or {constant, factor, under_way, source}. Without a source
-/// of its own it is from `origin`. OutOfRange for a factor below 1.
+/// `memory_overhead` of `owner`: a size, or {constant, factor, under_way, convolutions, source}.
+/// Without a source of its own it is from `origin`. OutOfRange for a factor below 1.
 YamlField memoryOverheadField(const std::string &owner, const std::string &origin,
                               MemoryOverhead &overhead);
 

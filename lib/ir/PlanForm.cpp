@@ -219,6 +219,8 @@ void writeDeviceMemory(const Plan &plan, v1::Plan &form) {
     memoryForm.set_constant_bytes(memory.overhead.constant.value());
     memoryForm.set_factor(memory.overhead.factor);
     memoryForm.set_under_way(memory.overhead.underWay);
+    if (memory.overhead.convolutions > 0)
+      memoryForm.set_convolutions(memory.overhead.convolutions);
     memoryForm.set_source(memory.overhead.source);
     if (memory.overhead)
       memoryForm.set_origin(nameOf(memory.overhead.provenance));
@@ -230,6 +232,7 @@ void readDeviceMemory(const v1::Plan &form, NameReader &names, Plan &plan) {
     const v1::DeviceMemory &memory = form.device_memory(i);
     MemoryOverhead overhead{Bytes(memory.constant_bytes()), memory.factor(), memory.under_way(),
                             memory.source()};
+    overhead.convolutions = memory.convolutions();
     if (!memory.origin().empty())
       overhead.provenance = names.named<Provenance>(memory.origin(), provenances,
                                                     "deviceMemory[" + Twine(i) + "].origin");

@@ -13,7 +13,11 @@ std::string overheadText(const MemoryOverhead &overhead) {
   if (!overhead)
     return "tensors only; nobody states what ranks take besides";
   return readable(overhead.constant) + " + " + fixed(overhead.factor, 2) + " × tensors + " +
-         fixed(overhead.underWay, 2) + " × workspace (" + overhead.source + ")";
+         fixed(overhead.underWay, 2) + " × workspace" +
+         (overhead.convolutions > 0
+              ? " + " + fixed(overhead.convolutions, 2) + " × operands of a convolution in fp32"
+              : "") +
+         " (" + overhead.source + ")";
 }
 } // namespace
 

@@ -25,7 +25,7 @@ public:
   ReplicaCost replica(LayerRange range, int width, PoolKind kind);
   /// The memory that the stage needs on one of the devices.
   Bytes memory(const StageCost &cost, PoolKind kind) const {
-    return cost.memory.on(problem.roomOf(kind.type).workspaceCopies).need(Samples(kind.samples), 1);
+    return cost.memory.on(problem.roomOf(kind.type)).need(Samples(kind.samples), 1);
   }
 
   /// The cost of the cut before layer `position` between `before` devices and `after` devices.

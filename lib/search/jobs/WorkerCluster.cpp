@@ -46,6 +46,7 @@ std::string typeText(const DeviceType &type) {
   if (const MemoryOverhead &overhead = type.overhead)
     text += ", memory_overhead: {constant: " + number(overhead.constant.value(), "B") +
             ", factor: " + number(overhead.factor) + ", under_way: " + number(overhead.underWay) +
+            ", convolutions: " + number(overhead.convolutions) +
             ", source: " + quoted(overhead.source) + "}";
   if (type.rates)
     for (auto [key, rate] : {std::pair("fp32", type.rates->fp32),

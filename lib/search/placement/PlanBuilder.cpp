@@ -139,8 +139,7 @@ void PlanBuilder::stateMemory(const StageEvaluation &run, const PlacedStage &pla
   for (size_t replica = 0; replica < stage.replicas.size(); ++replica) {
     Samples share(microBatches.fullPartOf(stage.replicas[replica].share));
     int type = problem.cluster.typeIndex(stage.replicas[replica].devices.front());
-    Bytes need = run.cost.memory.on(problem.roomOf(type).workspaceCopies).need(share, inFlight) -
-                 largestParts;
+    Bytes need = run.cost.memory.on(problem.roomOf(type)).need(share, inFlight) - largestParts;
     auto shards = stage.tables.begin();
     for (int layer = placed.begin; layer < placed.end; ++layer)
       for (const SparseTable &table : problem.graph.layers[layer].tables)

@@ -135,7 +135,7 @@ MemoryModel StageEvaluator::memoryOn(LayerRange range, int type, const StageOpti
     if (option.devices.counts[i].first == type)
       model.fixed += costs.memory.tablesOfPart(range, option.tableParts[i]) -
                      costs.memory.tables(range, option.replicas());
-  return model.on(problem.roomOf(type).workspaceCopies);
+  return model.on(problem.roomOf(type));
 }
 
 bool StageEvaluator::holds(LayerRange range, int type, int count, int microBatches, int inFlight) {

@@ -75,7 +75,7 @@ public:
   /// Most micro-batches of a stage of equal shares that costs `cost`, on devices of `type`.
   int mostInFlight(const StageCost &cost, int type) const {
     DeviceRoom room = problem.roomOf(type);
-    return cost.memory.on(room.workspaceCopies).mostInFlight(room.memory, cost.largestShare);
+    return cost.memory.on(room).mostInFlight(room.memory, cost.largestShare);
   }
   /// Most samples of a micro-batch that one such device holds.
   int64_t mostSamples(LayerRange range, int type, int inFlight, int64_t batch,

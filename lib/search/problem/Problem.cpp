@@ -189,7 +189,8 @@ DeviceRoom Problem::roomOf(int type) const {
   const DeviceType &device = cluster.types[type];
   Bytes memory = request.ignoreMemory ? Bytes(std::numeric_limits<double>::infinity())
                                       : device.memory * request.memoryPart();
-  return {device.overhead.room(memory), device.overhead.workspaceCopies()};
+  return {device.overhead.room(memory), device.overhead.workspaceCopies(),
+          device.overhead.convolutionCopies()};
 }
 
 int Problem::availableDevices(int type) const {

@@ -114,17 +114,20 @@ Bytes passingMemory(const RequestedPlan &requested, int begin, int end, const De
                     double samples, int inFlight) {
   std::vector<Cut> cuts = requested.graph.cuts();
   const Cut &in = cuts[begin], &out = cuts[end];
-  Bytes dense{}, largest{}, workspace{};
+  Bytes dense{}, largest{}, workspace{}, convolution{};
   for (int i = begin; i < end; ++i) {
     const Layer &layer = requested.graph.layers[i];
     dense += layer.denseBytes();
     largest = std::max(largest, layer.denseBytes());
     workspace = std::max(workspace, layer.workspaceBytes);
+    convolution = std::max(convolution, layer.convolutionBytes);
   }
   Bytes halves = isHalf(requested.request.precision) ? dense / 2 : Bytes();
   double again = std::max(0.0, type.overhead.underWay / type.overhead.factor - 1);
   return (out.forwardBytes * samples + out.fixedBytes + halves) * double(inFlight) +
-         (in.backwardBytes + out.backwardBytes + workspace * again) * samples +
+         (in.backwardBytes + out.backwardBytes + workspace * again +
+          convolution * (type.overhead.convolutions / type.overhead.factor)) *
+             samples +
          in.fixedGradientBytes + out.fixedGradientBytes +
          largest * (requested.request.optimizer == Optimizer::Adam ? 2.0 : 1.0);
 }

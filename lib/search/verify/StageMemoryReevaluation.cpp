@@ -115,6 +115,14 @@ Bytes StageMemoryReevaluator::workspace(const ReevaluatedStage &facts, Samples s
   return most * double(samples.value());
 }
 
+/// The operands of the largest convolution whose kernels may transform them.
+Bytes StageMemoryReevaluator::convolution(const ReevaluatedStage &facts, Samples samples) const {
+  Bytes most{};
+  for (int i = facts.begin; i < facts.end; ++i)
+    most = std::max(most, graph.layers[i].convolutionBytes);
+  return most * double(samples.value());
+}
+
 /// The workspace at the moment with the most activations: in the backward pass of a layer the
 /// layers behind it are done.
 Bytes StageMemoryReevaluator::workspaceLast(const ReevaluatedStage &facts, Samples samples) const {
@@ -146,7 +154,8 @@ Bytes StageMemoryReevaluator::needOf(size_t stage, const ReevaluatedStage &facts
   Bytes passing = workspace(facts, samples);
   need += facts.segments.empty() ? workspaceLast(facts, samples) : passing;
   return beside.constant + need * beside.factor +
-         passing * std::max(0.0, beside.underWay - beside.factor);
+         passing * std::max(0.0, beside.underWay - beside.factor) +
+         convolution(facts, samples) * beside.convolutions;
 }
 
 void StageMemoryReevaluator::addNeeds(size_t stage, ReevaluatedStage &facts) const {

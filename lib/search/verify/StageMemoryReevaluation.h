@@ -31,6 +31,7 @@ private:
                 DenseNeeds &known) const;
   Bytes activationMemory(const ReevaluatedStage &facts, Samples samples, int inFlight) const;
   Bytes workspace(const ReevaluatedStage &facts, Samples samples) const;
+  Bytes convolution(const ReevaluatedStage &facts, Samples samples) const;
   Bytes workspaceLast(const ReevaluatedStage &facts, Samples samples) const;
 
   const Plan &plan;

@@ -73,10 +73,21 @@ TEST(Catalogue, MemoryOfRanksIsThatOfTheClassWhereTheDeviceHasNone) {
     EXPECT_GT(device.overhead.constant, Bytes(0)) << name;
     EXPECT_FALSE(device.overhead.source.empty()) << name;
   }
-  EXPECT_EQ(catalogue.device("a10")->overhead, catalogue.device("t4")->overhead);
+  const MemoryOverhead &small = catalogue.device("t4")->overhead,
+                       &large = catalogue.device("h100-sxm5-80gb")->overhead;
+  EXPECT_LT(small.constant, large.constant) << "a part of it is in proportion to the memory";
+  EXPECT_LT(small.convolutions, large.convolutions);
+  EXPECT_EQ(small.source, large.source);
   EXPECT_NE(catalogue.device("cpu-core")->overhead, catalogue.device("epyc-7763")->overhead);
   auto memory = parseClassMemory("kind: tpu\n", "m.yaml");
   EXPECT_NE(toText(memory.takeError()).find("accepted are"), std::string::npos);
+  memory = parseClassMemory("kind: gpu\nof_memory: 0.01\nmeasured_memory: 2000B\n"
+                            "memory_overhead: {constant: 100B, convolutions: 8}\n",
+                            "m.yaml");
+  ASSERT_TRUE(bool(memory)) << toText(memory.takeError());
+  EXPECT_EQ(memory->on(Bytes(1000)).constant, Bytes(110));
+  EXPECT_EQ(memory->on(Bytes(1000)).convolutions, 4);
+  EXPECT_EQ(memory->on(Bytes(9000)).convolutions, 8);
 }
 
 TEST(Catalogue, BundledClustersResolve) {
@@ -152,7 +163,9 @@ nodes: [{name: n, devices: {mi50: 1, rtx3070: 1, Radeon-RX-7900: 1, mine: 1, sta
   for (const DeviceType &type : cluster.types)
     vendors.push_back(type.vendor);
   EXPECT_EQ(vendors, (std::vector<std::string>{"amd", "nvidia", "amd", "", "amd"}));
-  EXPECT_EQ(cluster.types[3].overhead, bundled().device("t4")->overhead); // that of its class
+  const MemoryOverhead &mine = cluster.types[3].overhead, &known = bundled().device("t4")->overhead;
+  EXPECT_EQ(mine.source, known.source) << "that of its class";
+  EXPECT_LT(mine.constant, known.constant) << "for its own memory";
 }
 
 TEST(Catalogue, TheNearestNamesAreThoseOfTheProduct) {

@@ -229,11 +229,22 @@ TEST_F(StageCostTest, workspaceCountsAsOftenAsItIsStated) {
   auto modelOf = [&](Precision precision, double copies) {
     return StageMemory(graph, cuts, Optimizer::Sgd, Samples(8), precision)
         .of(whole, 1, {}, StateSharding::None)
-        .on(copies);
+        .on({Bytes(), copies});
   };
   MemoryModel once = modelOf(Precision::Fp32, 1), often = modelOf(Precision::Fp32, 8);
   EXPECT_EQ(often.workspace, once.workspace * 8);
   EXPECT_EQ(often.kept, once.kept);
+}
+
+TEST_F(StageCostTest, convolutionsCountAsOftenAsTheDeviceStates) {
+  graph.layers[0].convolutionBytes = Bytes(30);
+  graph.layers[1].convolutionBytes = Bytes(50);
+  std::vector<Cut> cuts = graph.cuts();
+  MemoryModel model =
+      StageMemory(graph, cuts, Optimizer::Sgd, Samples(8)).of(whole, 1, {}, StateSharding::None);
+  EXPECT_EQ(model.on({Bytes(), 1, 8}).workspace, model.on({Bytes(), 1, 0}).workspace + Bytes(400))
+      << "the largest one";
+  EXPECT_EQ(model.on({Bytes(), 1, 8}).kept, model.kept);
 }
 
 TEST_F(StageCostTest, eachPassRoundsWeightsAnew) {

@@ -29,6 +29,7 @@ TEST(MemoryOverhead, NobodyStatesIt) {
   EXPECT_EQ(none.resident(Bytes(123)), Bytes(123));
   EXPECT_EQ(none.room(Bytes(123)), Bytes(123));
   EXPECT_EQ(none.workspaceCopies(), 1);
+  EXPECT_EQ(none.convolutionCopies(), 0);
 }
 
 TEST(MemoryOverhead, ASizeIsTheConstant) {
@@ -42,12 +43,14 @@ TEST(MemoryOverhead, ASizeIsTheConstant) {
 
 TEST(MemoryOverhead, AllOfIt) {
   MemoryOverhead overhead =
-      overheadOf("{constant: 100B, factor: 1.5, under_way: 12, source: 'measured by us'}");
+      overheadOf("{constant: 100B, factor: 1.5, under_way: 12, convolutions: 6, "
+                 "source: 'measured by us'}");
   EXPECT_EQ(overhead.source, "measured by us");
   EXPECT_EQ(overhead.resident(Bytes(200)), Bytes(400));
   EXPECT_EQ(overhead.room(Bytes(400)), Bytes(200));
   EXPECT_EQ(overhead.room(Bytes(99)), Bytes(0)) << "not even the process fits";
   EXPECT_EQ(overhead.workspaceCopies(), 8);
+  EXPECT_EQ(overhead.convolutionCopies(), 4);
 }
 
 TEST(MemoryOverhead, ProblemsAreLocated) {

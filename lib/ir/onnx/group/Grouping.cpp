@@ -240,6 +240,7 @@ private:
     layer.backwardBytes += Bytes(cost.backwardBytes);
     layer.activationBytes += Bytes(cost.keepsBytes);
     layer.workspaceBytes = std::max(layer.workspaceBytes, Bytes(cost.workspaceBytes));
+    layer.convolutionBytes = std::max(layer.convolutionBytes, Bytes(cost.convolutionBytes));
     AutocastMemory &autocast = layer.autocast ? *layer.autocast : layer.autocast.emplace();
     autocast.activations += Bytes(cost.keepsBytes);
     autocast.workspace = std::max(autocast.workspace, Bytes(cost.autocastWorkspace));
@@ -294,12 +295,16 @@ private:
   }
 
   /// An operand that autocast casts is kept as the copy that it made, by each operator that casts
-  /// it anew.
+  /// it anew. An input of the model is there besides, as the samples of the micro-batch.
   void keepUnderAutocast(AutocastMemory &autocast, TensorId id, AutocastRule rule) {
     TensorId storage = facts.storage[id];
     if (facts.weight[storage] || isStored(graph.tensors[storage].role))
       return;
     bool isSingle = graph.tensors[storage].type == DataType::Float32;
+    if (graph.tensors[storage].role == TensorRole::Input && !keptUnderAutocast[storage]) {
+      keptUnderAutocast[storage] = true;
+      autocast.activations += Bytes(facts.bytes(storage));
+    }
     if (isSingle && rule == AutocastRule::Half && !facts.half[id]) {
       autocast.activations += Bytes(facts.bytes(storage) / 2);
       return;

@@ -153,6 +153,17 @@ double computedBytes(const View &view, TensorId id) {
   return view.facts.autocastBytes(id);
 }
 
+/// Layer::convolutionBytes. Only convolutions with stride 1 have kernels by transformation (cuDNN
+/// developer guide, "Convolution Formulas").
+double convolutionBytes(const View &view) {
+  auto isOne = [](int64_t extent) { return extent == 1; };
+  ArrayRef<Dim> weight = view.shape(view.input(1));
+  if (view.node.op != "Conv" || view.input(0) == noTensor || weight.size() < 3 ||
+      work::product(weight.drop_front(2)) <= 1 || !all_of(view.integers("strides"), isOne))
+    return 0;
+  return view.facts.bytes(view.input(0)) + view.facts.bytes(view.output(0));
+}
+
 /// Reads each operand and writes each result once; parameters are not counted. A lookup touches
 /// only the rows that it reads.
 void countForwardBytes(const View &view, OperatorCost &cost) {
@@ -172,14 +183,14 @@ void countForwardBytes(const View &view, OperatorCost &cost) {
   }
 }
 
-/// The loss keeps one copy of the model's outputs (such as the logarithms of the classes) and makes
-/// another for its gradient.
+/// The outputs of the model exist until its backward pass ends. The loss keeps a copy of them (such
+/// as the logarithms of the classes), and has a gradient of its own beside that of the outputs.
 void addLoss(const View &view, OperatorCost &cost) {
   ArrayRef<TensorId> returned = view.facts.graph.outputs;
   for (TensorId id : view.node.outputs)
     if (is_contained(returned, id)) { // autocast computes it in fp32
-      cost.workspaceBytes += 2 * view.facts.bytes(id);
-      cost.autocastWorkspace += 2 * view.facts.bytes(id);
+      cost.workspaceBytes += 3 * view.facts.bytes(id);
+      cost.autocastWorkspace += 3 * view.facts.bytes(id);
     }
 }
 
@@ -299,16 +310,33 @@ GraphFacts::GraphFacts(const Graph &graph)
   });
 }
 
-/// Weights and constants do not widen what is added to 16 bits: a bias is a part of its product.
+/// Whether operand `index` of `node`, which is no activation, widens a result in 16 bits to fp32: a
+/// tensor of arithmetic does, a number and the bias of a product do not (NodeEmitter::isBiasOf).
+bool GraphFacts::widens(const GraphNode &node, size_t index) const {
+  static const StringSet<> arithmetic = {"Add", "Sub", "Mul",   "Div",   "Sum",
+                                         "Max", "Min", "Where", "Concat"};
+  const TensorId id = node.inputs[index];
+  if (!arithmetic.count(node.op) || !isFloating(graph.tensors[id].type) || elements(id) == 1)
+    return false;
+  const TensorId other = node.inputs.size() == 2 ? node.inputs[1 - index] : noTensor;
+  const bool isBias = node.op == "Add" && graph.tensors[id].shape.size() == 1 &&
+                      isWeight(graph.tensors[id].role) && other != noTensor && product[other];
+  return !isBias;
+}
+
 void GraphFacts::addHalves(const GraphNode &node) {
   AutocastRule rule = autocastRule(node);
   bool some = false, all = node.bodies.empty();
-  for (TensorId id : node.inputs) {
-    if (id == noTensor || weight[id] || isStored(graph.tensors[id].role) ||
-        !isFloating(graph.tensors[id].type))
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const TensorId id = node.inputs[i];
+    if (id == noTensor)
       continue;
-    some |= half[id];
-    all &= half[id];
+    if (weight[id] || isStored(graph.tensors[id].role)) {
+      all &= half[id] || !widens(node, i);
+    } else if (isFloating(graph.tensors[id].type)) {
+      some |= half[id];
+      all &= half[id];
+    }
   }
   for (TensorId id : node.outputs)
     if (id != noTensor && graph.tensors[id].type == DataType::Float32)
@@ -389,6 +417,7 @@ void add(OperatorCost &total, const OperatorCost &cost, double times) {
   total.forwardBytes += times * cost.forwardBytes;
   total.backwardBytes += times * cost.backwardBytes;
   total.workspaceBytes = std::max(total.workspaceBytes, cost.workspaceBytes);
+  total.convolutionBytes = std::max(total.convolutionBytes, cost.convolutionBytes);
   total.keepsBytes += times * cost.keepsBytes;
   total.autocastForward += times * cost.autocastForward;
   total.autocastBackward += times * cost.autocastBackward;
@@ -478,6 +507,7 @@ OperatorCost costOf(const GraphNode &node, const GraphFacts &facts) {
     return costOfBias(view, std::move(cost));
   cost.kernels = 1;
   cost.product = productShape(view, cost.kind, cost.forwardFlops);
+  cost.convolutionBytes = convolutionBytes(view);
   countKept(view, entry, cost);
   countForwardBytes(view, cost);
   countBackwardBytes(view, cost);

@@ -30,6 +30,7 @@ public:
   double autocastBytes(TensorId id) const;
 
 private:
+  bool widens(const GraphNode &node, size_t index) const;
   void addHalves(const GraphNode &node);
 };
 
@@ -47,6 +48,7 @@ struct OperatorCost {
   double forwardBytes = 0;
   double backwardBytes = 0;
   double workspaceBytes = 0;
+  double convolutionBytes = 0; // Layer::convolutionBytes
   double autocastForward = 0, autocastBackward = 0, autocastWorkspace = 0; // bytes, likewise
   double kernels = 0;                   // launched by a forward pass
   ProductShape product;                 // of a product

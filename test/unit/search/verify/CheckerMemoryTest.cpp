@@ -35,6 +35,18 @@ TEST_F(CheckerMemoryTest, WhatARankTakesBeyondItsTensorsCounts) {
   EXPECT_EQ(finding("memory").check.slack, 0);
 }
 
+TEST_F(CheckerMemoryTest, OperandsOfTheLargestConvolutionCountAsOftenAsTheDeviceStates) {
+  graph.layers[0].convolutionBytes = Bytes(30);
+  EXPECT_TRUE(finding("memory").check.holds) << "the device states nothing";
+  cluster.types[0].overhead = {Bytes(100), 1, 1, "test"};
+  cluster.types[0].overhead.convolutions = 2;
+  const Bytes need(100 + 5688 + 2 * 30 * 2); // of two samples
+  cluster.types[0].memory = plan.stages[0].memory = need;
+  EXPECT_EQ(finding("memory").check.slack, 0);
+  cluster.types[0].memory = need - Bytes(1);
+  EXPECT_FALSE(finding("memory").check.holds);
+}
+
 TEST_F(CheckerMemoryTest, HeadroomIsKeptFree) {
   plan.memoryHeadroom = 0.25;
   EXPECT_DOUBLE_EQ(finding("memory").check.slack, 0.75 * 7000 - 5688);

@@ -53,6 +53,43 @@ TEST(Grouping, CountsWhatAConvolutionCosts) {
   EXPECT_EQ(layer.parameters, (std::vector<std::string>{"cw", "cb", "scale", "shift"}));
 }
 
+TEST(Grouping, CountsTheOperandsOfConvolutionsThatMayBeTransformed) {
+  LayerGraph layers = grouped(imported(network()));
+  EXPECT_EQ(layers.layers[0].convolutionBytes, Bytes((3 + 8) * 36 * f32));
+  EXPECT_EQ(layers.layers[1].convolutionBytes, Bytes());
+  EXPECT_EQ(underAutocast(layers).layers[0].convolutionBytes, Bytes());
+
+  auto others = model("g (float[N, 8, 6, 6] x) => (float[N, 8, 2, 2] y) {"
+                      " a = Conv <kernel_shape = [1, 1]> (x, point)"
+                      " y = Conv <kernel_shape = [3, 3], strides = [2, 2]> (a, wide) }");
+  weight(others, "point", {8, 8, 1, 1});
+  weight(others, "wide", {8, 8, 3, 3});
+  for (const Layer &layer : grouped(imported(others)).layers)
+    EXPECT_EQ(layer.convolutionBytes, Bytes()) << layer.name;
+}
+
+TEST(Grouping, AutocastWidensProductsToTensorsOtherThanTheirBias) {
+  auto proto = model("g (float[N, 16] x) => (float[N, 16] y) {"
+                     " p = MatMul(x, w) s = Add(p, b) r = Tanh(s)"
+                     " q = MatMul(r, v) m = Mul(q, gamma) y = Tanh(m) }");
+  weight(proto, "w", {16, 16});
+  weight(proto, "v", {16, 16});
+  weight(proto, "b", {16});
+  weight(proto, "gamma", {16});
+  LayerGraph layers = grouped(imported(proto));
+  ASSERT_EQ(layers.size(), 2);
+  // the input, its copy in 16 bits, and r in 16 bits
+  EXPECT_EQ(layers.layers[0].autocast->activations, Bytes(16 * (f32 + 2 + 2)));
+  // q in 16 bits, and y in fp32, as gamma is
+  EXPECT_EQ(layers.layers[1].autocast->activations, Bytes(16 * (2 + f32)));
+}
+
+TEST(Grouping, OutputsExistBesideTheGradientsOfTheLoss) {
+  const Layer layer = grouped(imported(network())).layers[1];
+  // outputs, their copy in the loss, its gradient and that of the outputs; gradients of the input
+  EXPECT_EQ(layer.workspaceBytes, Bytes((4 * 10 + 8) * f32));
+}
+
 TEST(Grouping, ReplicasSumTheStatisticsOfBatchNormalisation) {
   LayerGraph layers = grouped(imported(network()));
   EXPECT_EQ(layers.layers[0].inPassAllReduces, 1);
