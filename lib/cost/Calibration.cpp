@@ -336,6 +336,7 @@ Expected<Profile> correctedProfile(const Calibration &calibration, const Plan &p
                                    const CostModel &costs, const ProfileDatabase &database) {
   Profile profile;
   profile.model = graph.model;
+  profile.memoryFormat = plan.memoryFormat;
   for (const StageRatio &ratio : calibration.stages) {
     const Stage &stage = plan.stages[ratio.stage];
     const DeviceType &device = cluster.types[cluster.typeIndex(ratio.deviceType)];

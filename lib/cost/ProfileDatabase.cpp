@@ -213,6 +213,7 @@ std::vector<ProfileWarning> ProfileDatabase::add(const Profile &profile, StringR
     overheads[memory.deviceType] = {memory.constant, memory.factor, memory.underWay,
                                     ("measured: " + sys::path::filename(path)).str(),
                                     Provenance::Measured};
+  append_range(iterationRatios, profile.iterations);
   for (const MeasuredLayer &layer : profile.layers)
     workBySignature[layer.signature] = layer.work;
   return warnings;
@@ -248,6 +249,15 @@ void ProfileDatabase::applyMemory(Cluster &cluster) const {
     for (StringRef name : {StringRef(type.catalogue), StringRef(type.stated())})
       if (auto measured = overheads.find(name); measured != overheads.end())
         type.overhead = measured->second;
+}
+
+const IterationRatio *ProfileDatabase::iterations(const DeviceType &device,
+                                                  Precision precision) const {
+  for (StringRef name : {StringRef(device.stated()), StringRef(device.catalogue)})
+    for (const IterationRatio &each : reverse(iterationRatios))
+      if (!name.empty() && each.deviceType == name && each.precision == precision)
+        return &each;
+  return nullptr;
 }
 
 const ProfileSeries *ProfileDatabase::find(const Device &device, const Layer &layer,

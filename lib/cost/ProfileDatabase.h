@@ -120,6 +120,10 @@ public:
   /// then by its catalogue name.
   void applyMemory(Cluster &cluster) const;
 
+  /// The ratio of whole iterations in `precision` on `device`, by its own name, then by its
+  /// catalogue name, from the last file that has one; or null.
+  const IterationRatio *iterations(const DeviceType &device, Precision precision) const;
+
   const llvm::StringMap<Device> &deviceTypes() const { return devices; }
   /// The work of layers, by signature, that the profiles state.
   const llvm::StringMap<LayerWork> &works() const { return workBySignature; }
@@ -137,6 +141,7 @@ private:
   llvm::StringMap<Link> links;               // measured
   llvm::StringMap<MemoryOverhead> overheads; // by device type
   llvm::StringMap<LayerWork> workBySignature;
+  std::vector<IterationRatio> iterationRatios;
   std::vector<std::string> paths, hashes, dates;
 };
 

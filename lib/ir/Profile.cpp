@@ -14,6 +14,11 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
+bool hasImages(LayerKind kind) {
+  return kind == LayerKind::Convolution || kind == LayerKind::DepthwiseConvolution ||
+         kind == LayerKind::Pooling;
+}
+
 bool isTime(Seconds time) { return std::isfinite(time.value()) && time.value() >= 0; }
 
 Error verifySession(const MeasurementSession &session, const Location &place) {
@@ -90,6 +95,26 @@ Error verifyMemory(ArrayRef<MemoryMeasurement> memory) {
   return Error::success();
 }
 
+Error verifyIterations(ArrayRef<IterationRatio> iterations) {
+  for (size_t i = 0; i < iterations.size(); ++i) {
+    const IterationRatio &each = iterations[i];
+    Location place{"", 0, 0, "iterations[" + std::to_string(i) + "]"};
+    if (each.deviceType.empty())
+      return Diagnostic(Diag::InvalidProfile, place) << "the iterations are of no device type";
+    for (size_t other = 0; other < i; ++other)
+      if (iterations[other].deviceType == each.deviceType &&
+          iterations[other].precision == each.precision)
+        return Diagnostic(Diag::DuplicateName, place)
+               << "the ratio of '" << each.deviceType << "' in " << nameOf(each.precision)
+               << " is there twice";
+    if (!std::isfinite(each.ratio) || each.ratio <= 0 || each.runs < 1 ||
+        !std::isfinite(each.spread) || each.spread < 0)
+      return Diagnostic(Diag::InvalidProfile, place)
+             << "a ratio is positive, is of one run or more, and has a spread that is not negative";
+  }
+  return Error::success();
+}
+
 Error verifyLayer(const MeasuredLayer &layer, size_t index) {
   Location place{"", 0, 0, "layers[" + std::to_string(index) + "]"};
   if (layer.signature.empty())
@@ -142,6 +167,8 @@ Error Profile::verify() const {
       return error;
   if (Error error = verifyMemory(memory))
     return error;
+  if (Error error = verifyIterations(iterations))
+    return error;
   StringSet<> signatures;
   for (size_t i = 0; i < layers.size(); ++i) {
     if (Error error = verifyLayer(layers[i], i))
@@ -151,6 +178,26 @@ Error Profile::verify() const {
              << "the signature '" << layers[i].signature << "' is there twice";
   }
   return Error::success();
+}
+
+size_t dropOtherFormat(Profile &profile, MemoryFormat format, const LayerGraph &graph) {
+  if (profile.memoryFormat == format)
+    return 0;
+  StringSet<> signatures, names;
+  for (const Layer &layer : graph.layers)
+    if (hasImages(layer.kind)) {
+      signatures.insert(layer.signature);
+      if (profile.model.empty() || profile.model == graph.model)
+        names.insert(layer.name);
+    }
+  for (const MeasuredLayer &layer : profile.layers)
+    if (hasImages(layer.work.kind))
+      signatures.insert(layer.signature);
+  const size_t before = profile.entries.size();
+  erase_if(profile.entries, [&](const ProfileEntry &entry) {
+    return signatures.count(entry.signature) || names.count(entry.layer);
+  });
+  return before - profile.entries.size();
 }
 
 } // namespace heterplan

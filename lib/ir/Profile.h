@@ -78,6 +78,17 @@ struct MemoryMeasurement {
   bool operator==(const MemoryMeasurement &) const = default;
 };
 
+/// How much longer iterations on devices of a type take than the models say, in the median of runs
+/// whose throughput is known (`heterplan calibrate --throughput`).
+struct IterationRatio {
+  std::string deviceType;
+  Precision precision = Precision::Fp32;
+  double ratio = 1;
+  int64_t runs = 1;
+  double spread = 0; // of the logarithm: the largest distance of a run from the median
+  bool operator==(const IterationRatio &) const = default;
+};
+
 /// The work of a layer, per sample: what a time is explained by where the layer itself was not
 /// measured.
 struct LayerWork {
@@ -100,9 +111,11 @@ struct Profile {
   std::string date, device, driver, clocks, engine; // environment, free text
   int threads = 0;
   std::optional<Precision> precision; // that layers computed in; absent: not stated
+  MemoryFormat memoryFormat = MemoryFormat::ChannelsFirst; // of images
   std::vector<ProfileEntry> entries;
   std::vector<LinkMeasurement> links;
   std::vector<MemoryMeasurement> memory;
+  std::vector<IterationRatio> iterations;
   std::vector<MeasuredLayer> layers; // of the entries by signature, as far as known
   std::string fingerprint;
 
@@ -111,5 +124,10 @@ struct Profile {
   /// work finite and not negative, once for a signature; memory likewise, once for a device type.
   llvm::Error verify() const;
 };
+
+/// Removes the entries of layers with images from a profile that was measured in another layout
+/// than `format`; returns how many there were. The kind of a layer is that of `profile`, else of
+/// the layer of `graph` with its signature or name.
+size_t dropOtherFormat(Profile &profile, MemoryFormat format, const LayerGraph &graph);
 
 } // namespace heterplan

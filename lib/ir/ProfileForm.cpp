@@ -161,6 +161,8 @@ std::string toJson(const Profile &profile) {
   form.set_threads(profile.threads);
   if (profile.precision)
     form.set_precision(nameOf(*profile.precision));
+  if (profile.memoryFormat != MemoryFormat::ChannelsFirst)
+    form.set_memory_format(nameOf(profile.memoryFormat));
   for (const ProfileEntry &entry : profile.entries)
     writeEntry(entry, *form.add_entries());
   for (const LinkMeasurement &link : profile.links)
@@ -169,6 +171,15 @@ std::string toJson(const Profile &profile) {
     writeMemory(memory, *form.add_memory());
   for (const MeasuredLayer &layer : profile.layers)
     writeLayer(layer, *form.add_layers());
+  for (const IterationRatio &each : profile.iterations) {
+    v1::IterationRatio &ratio = *form.add_iterations();
+    ratio.set_device_type(each.deviceType);
+    ratio.set_precision(nameOf(each.precision));
+    ratio.set_ratio(each.ratio);
+    ratio.set_runs(double(each.runs));
+    if (each.spread > 0)
+      ratio.set_spread(each.spread);
+  }
   return printMessage(form);
 }
 
@@ -193,8 +204,17 @@ Expected<Profile> parseProfile(StringRef text, StringRef path) {
     profile.layers.push_back(readLayer(form.layers(i), "layers[" + Twine(i) + "]", names));
   for (int i = 0; i < form.links_size(); ++i)
     profile.links.push_back(readLink(form.links(i), "links[" + Twine(i) + "]", names));
+  for (int i = 0; i < form.iterations_size(); ++i) {
+    const v1::IterationRatio &ratio = form.iterations(i);
+    profile.iterations.push_back({ratio.device_type(),
+                                  names.named<Precision>(ratio.precision(), precisions,
+                                                         "iterations[" + Twine(i) + "].precision"),
+                                  ratio.ratio(), int64_t(ratio.runs()), ratio.spread()});
+  }
   if (!form.precision().empty())
     profile.precision = names.named<Precision>(form.precision(), precisions, "precision");
+  if (!form.memory_format().empty())
+    profile.memoryFormat = names.named<MemoryFormat>(form.memory_format(), 2, "memoryFormat");
   for (const v1::MemoryMeasurement &memory : form.memory())
     profile.memory.push_back(readMemory(memory));
   if (Error error = names.take())

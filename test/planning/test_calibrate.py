@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import BINARY, pool, tower_layers, tower_profile
+from conftest import BINARY, SOURCE, pool, tower_layers, tower_profile
 
 PLACES = {"embed": "slow", "first": "slow", "second": "fast", "third": "fast", "head": "fast"}
 
@@ -135,3 +135,71 @@ def test_hostile_timelines_end_with_a_diagnostic(tmp_path: Path) -> None:
     ):
         hostile.write_text(json.dumps({**whole, "traceEvents": events}))
         assert "error: [HP" in calibrate(tmp_path, "plan", profile, hostile, status=1)
+
+
+CNN = SOURCE / "test/data/small/cnn.onnx"
+ONE = """\
+name: one
+device_types: {gpu: {catalogue: rtx-3090}}
+nodes: [{name: node, devices: {gpu: 1}, link: pcie4}]
+"""
+
+
+def on_one_gpu(folder: Path, batch: int, *options: object) -> dict:
+    (folder / "one.yaml").write_text(ONE)
+    return json.loads(
+        heterplan("compile", CNN, "--cluster", folder / "one.yaml", "--batch", batch, "--micro-batches", 1,
+                  "--force", "--json", "-o", folder / "plan", *options)
+    )  # fmt: skip
+
+
+def test_a_known_throughput_corrects_what_is_modelled_for_a_device(tmp_path: Path):
+    before = on_one_gpu(tmp_path, 256)
+    half = 256 / before["iterationSeconds"] / 2
+    profile = tmp_path / "mine.profile.json"
+    told = json.loads(
+        heterplan("calibrate", "--throughput", f"{CNN} batch=256 devices=1xrtx-3090 {half}/s", "--json", "-o", profile)
+    )
+    assert told["ratios"] == [
+        {"deviceType": "rtx-3090", "precision": "fp32", "ratio": pytest.approx(2), "runs": 1}
+    ]
+    after = on_one_gpu(tmp_path, 256, "--profile", profile)
+    assert after["iterationSeconds"] == pytest.approx(2 * before["iterationSeconds"])
+    assert after["provenance"]["regressed"] == pytest.approx(1)
+    other = on_one_gpu(tmp_path, 512, "--profile", profile)["iterationSeconds"]
+    assert other == pytest.approx(2 * on_one_gpu(tmp_path, 512)["iterationSeconds"])
+    # another precision, and a device that nobody ran on, stay as they were
+    half_precision = ("--precision", "bf16", "--profile", profile)
+    assert on_one_gpu(tmp_path, 256, *half_precision)["provenance"].get("regressed", 0) == 0
+
+
+def test_throughputs_of_a_table_are_merged_by_device_and_precision(tmp_path: Path):
+    before = on_one_gpu(tmp_path, 256)["iterationSeconds"]
+    lines = [f"{CNN},256,1xrtx-3090,{256 / before / ratio}" for ratio in (1.5, 2, 4)]
+    table = tmp_path / "runs.csv"
+    table.write_text("# mine\nmodel,batch,devices,throughput\n" + "\n".join(lines) + "\n")
+    heterplan("calibrate", "--throughputs", table, "-o", tmp_path / "mine.profile.json")
+    (ratio,) = json.loads((tmp_path / "mine.profile.json").read_text())["iterations"]
+    assert (ratio["ratio"], ratio["runs"]) == (pytest.approx(2), 3)
+    assert ratio["spread"] == pytest.approx(0.693, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("run", "told"),
+    [
+        ("{cnn} devices=1xrtx-3090 780/s", "batch= is missing"),
+        ("{cnn} batch=256 780/s", "devices= is missing"),
+        ("{cnn} batch=256 devices=1xrtx-3090", "the throughput is missing"),
+        ("{cnn} batch=256 devices=1xrtx-3090 fast/s", "not a number of samples per second"),
+        ("{cnn} batch=256 devices=0xrtx-3090 780/s", "not a number and a type"),
+        ("{cnn} batch=256 devices=1xrtx-3090 colour=red 780/s", "not a setting of a run"),
+        ("{cnn} batch=256 devices=1xrtx-309 780/s", "the catalogue has no device"),
+    ],
+)
+def test_a_run_that_says_too_little_is_refused(tmp_path: Path, run: str, told: str):
+    error = heterplan("calibrate", "--throughput", run.format(cnn=CNN), "-o", tmp_path / "p.json", status=1)
+    assert told in error and not (tmp_path / "p.json").exists()
+
+
+def test_calibrating_needs_a_plan_or_a_throughput(tmp_path: Path):
+    assert "PLAN" in heterplan("calibrate", "-o", tmp_path / "p.json", status=1)

@@ -88,6 +88,8 @@ inline Layer RandomValues::layer() {
     layer.inPassAllReduces = integer(1, 9);
     layer.inPassAllReduceBytes = bytes();
   }
+  if (coin())
+    layer.convolutionBytes = bytes();
   return layer;
 }
 
@@ -166,6 +168,11 @@ inline Profile RandomValues::profile() {
                      bytes()};
     profile.layers.push_back(std::move(measured));
   }
+  if (coin())
+    profile.memoryFormat = MemoryFormat::ChannelsLast;
+  for (int precision = int(integer(0, 4)); precision < 4; ++precision)
+    profile.iterations.push_back(
+        {"gpu", static_cast<Precision>(precision), 1 + number(), integer(1, 1000), number()});
   return profile;
 }
 

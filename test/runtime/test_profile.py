@@ -180,6 +180,17 @@ def test_what_has_no_parameters_adds_no_gradients() -> None:
     assert Bench(Layer.of(lookup()), 5, here, cache_bytes=1).measure(effort).accumulate == 0
 
 
+def test_images_have_the_layout_that_is_measured(tmp_path: Path) -> None:
+    image = Argument("x", torch.float32, ((1, 0), (0, 3), (0, 8), (0, 8)), True, 0)
+    last = image.random(2, 1, channels_last=True)
+    assert last.is_contiguous(memory_format=torch.channels_last) and last.is_leaf and last.requires_grad
+    assert torch.equal(last, image.random(2, 1)) and image.random(2, 1).is_contiguous()
+    file = tmp_path / "p.json"
+    assert main("m", [line("a")], options(file, "--rounds", "1", "--memory-format", "channels-last")) == 0
+    found = json.loads(file.read_text())
+    assert found["memoryFormat"] == "channels-last" and found["engine"].count("channels-last") == 1
+
+
 def test_integers_keep_within_the_table_that_they_look_up() -> None:
     indices = Argument("words", torch.int64, ((1, 0), (0, 100)), False, 7).random(50, 1)
     assert indices.shape == (50, 100)

@@ -1,9 +1,11 @@
-// heterplan calibrate: measured runs of a plan correct the profile that it was made with.
+// heterplan calibrate: measured runs of a plan correct the profile that it was made with, and known
+// throughputs correct what is modelled for a device type.
 #include "Clock.h"
 #include "Commands.h"
 #include "Inputs.h"
 #include "Options.h"
 #include "Table.h"
+#include "Throughputs.h"
 
 #include "cost/Calibration.h"
 #include "support/Files.h"
@@ -21,7 +23,8 @@ namespace {
 
 struct CalibrateOptions {
   std::string plan, model, output;
-  std::vector<std::string> traces;
+  std::vector<std::string> traces, throughputs;
+  std::string table; // of throughputs
   CostOptions costs;
   ModelOptions reading;
   bool json = false;
@@ -167,7 +170,114 @@ void addEnvironment(Profile &profile, const Run &run) {
   profile.engine = "calibrated by " + std::to_string(run.traces.size()) + " measured timelines";
 }
 
+Expected<std::vector<MeasuredThroughput>> readRuns(const CalibrateOptions &options) {
+  std::vector<MeasuredThroughput> runs;
+  if (!options.table.empty()) {
+    Expected<std::vector<MeasuredThroughput>> table = readThroughputs(options.table);
+    if (!table)
+      return table.takeError();
+    runs = std::move(*table);
+  }
+  for (const std::string &text : options.throughputs) {
+    Expected<MeasuredThroughput> run = parseThroughput(text);
+    if (!run)
+      return run.takeError();
+    runs.push_back(std::move(*run));
+  }
+  if (runs.empty())
+    return usageError("--throughputs") << "'" << options.table << "' has no rows";
+  return runs;
+}
+
+void printRuns(ArrayRef<ComparedThroughput> runs, ArrayRef<IterationRatio> ratios,
+               const CalibrateOptions &options) {
+  Table table({"model", "devices", "precision", ">batch", ">modelled", ">measured", ">ratio"});
+  for (const ComparedThroughput &each : runs)
+    table.row({sys::path::stem(each.run.model).str(),
+               std::to_string(each.run.devices) + "×" + each.run.deviceType, nameOf(each.precision),
+               each.run.batch, readable(each.modelled), readable(each.measured),
+               fixed(each.ratio(), 3)});
+  table.print(outs());
+  outs() << '\n';
+  for (const IterationRatio &each : ratios)
+    outs() << "modelled times of '" << each.deviceType << "' in " << nameOf(each.precision)
+           << " count " << fixed(each.ratio, 3) << " times (" << each.runs
+           << (each.runs == 1 ? " run)\n" : " runs)\n");
+  outs() << "wrote " << options.output << "; compile with '--profile " << options.output << "'\n";
+}
+
+void printRunsAsJson(ArrayRef<ComparedThroughput> runs, ArrayRef<IterationRatio> ratios,
+                     const CalibrateOptions &options) {
+  JsonWriter json(outs());
+  json.object([&] {
+    json.attribute("profile", options.output);
+    json.attributeArray("runs", [&] {
+      for (const ComparedThroughput &each : runs)
+        json.object([&] {
+          json.attribute("model", each.run.model);
+          json.attribute("deviceType", each.run.deviceType);
+          json.attribute("devices", each.run.devices);
+          json.attribute("precision", nameOf(each.precision));
+          json.attribute("modelledSeconds", each.modelled.value());
+          json.attribute("measuredSeconds", each.measured.value());
+          json.attribute("ratio", each.ratio());
+        });
+    });
+    json.attributeArray("ratios", [&] {
+      for (const IterationRatio &each : ratios)
+        json.object([&] {
+          json.attribute("deviceType", each.deviceType);
+          json.attribute("precision", nameOf(each.precision));
+          json.attribute("ratio", each.ratio);
+          json.attribute("runs", each.runs);
+        });
+    });
+  });
+}
+
+/// A profile that corrects what is modelled for the device types of known runs.
+Expected<ExitStatus> calibrateByThroughput(const CalibrateOptions &options) {
+  Expected<std::vector<MeasuredThroughput>> runs = readRuns(options);
+  if (!runs)
+    return runs.takeError();
+  std::vector<ComparedThroughput> compared;
+  for (const MeasuredThroughput &run : *runs) {
+    Expected<ComparedThroughput> each = compareThroughput(run);
+    if (!each)
+      return each.takeError();
+    compared.push_back(std::move(*each));
+  }
+  Profile profile;
+  profile.date = utcNow();
+  profile.engine = "calibrated by " + std::to_string(compared.size()) + " throughputs";
+  profile.iterations = ratiosOf(compared);
+  if (Error error = writeFile(options.output, toJson(profile)))
+    return error;
+  (options.json ? printRunsAsJson : printRuns)(compared, profile.iterations, options);
+  return exitDone;
+}
+
+/// Checks that the options are those of one way of calibrating.
+Error checkWay(const CalibrateOptions &options) {
+  const bool byThroughput = !options.throughputs.empty() || !options.table.empty();
+  const std::pair<const char *, bool> ofPlans[] = {{"PLAN", !options.plan.empty()},
+                                                   {"--model", !options.model.empty()},
+                                                   {"--cluster", !options.costs.cluster.empty()}};
+  for (auto [name, isGiven] : ofPlans) {
+    if (!byThroughput && !isGiven)
+      return usageError(name) << "is needed, unless --throughput is given";
+    if (byThroughput && isGiven)
+      return usageError(name) << "is not accepted with --throughput, which names its model and "
+                                 "devices itself";
+  }
+  return Error::success();
+}
+
 Expected<ExitStatus> calibrate(const CalibrateOptions &options) {
+  if (Error error = checkWay(options))
+    return error;
+  if (!options.throughputs.empty() || !options.table.empty())
+    return calibrateByThroughput(options);
   Expected<Run> run = readRun(options);
   if (!run)
     return run.takeError();
@@ -195,15 +305,21 @@ Expected<ExitStatus> calibrate(const CalibrateOptions &options) {
 } // namespace
 
 void heterplan::addCalibrate(CLI::App &root, Action &action) {
-  CLI::App *command =
-      root.add_subcommand("calibrate", "correct a profile by measured runs of a plan");
+  CLI::App *command = root.add_subcommand("calibrate", "correct times by measured runs");
   auto options = std::make_shared<CalibrateOptions>();
-  addArgument(*command, "PLAN", options->plan, "plan.json or the directory that holds it");
+  addArgument(*command, "PLAN", options->plan, "plan.json or the directory that holds it")
+      ->required(false);
   beginGroup(*command, "Input");
-  addText(*command, "--model", options->model, "FILE", "the model that was compiled")->required();
+  addText(*command, "--model", options->model, "FILE", "the model that was compiled");
   addCostOptions(*command, options->costs);
+  command->get_option("--cluster")->required(false);
   addTexts(*command, "--trace", options->traces, "FILE",
            "files of 'heterplan run --trace FILE' (default: all *.trace.json beside the plan)");
+  addTexts(*command, "--throughput", options->throughputs, "RUN",
+           "instead of a plan: a run and its samples per second, such as 'resnet50.onnx batch=256 "
+           "precision=bf16 devices=1xrtx-3090 780/s'");
+  addText(*command, "--throughputs", options->table, "FILE",
+          "such runs as CSV with the columns model, batch, precision, devices, throughput");
   addReadingOptions(*command, options->reading);
   beginGroup(*command, "Output");
   addText(*command, "-o,--output", options->output, "FILE", "the corrected profile")->required();

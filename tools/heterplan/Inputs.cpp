@@ -4,10 +4,12 @@
 #include "Hints.h"
 #include "Options.h"
 #include "ProfileText.h"
+#include "Table.h"
 #include "TensorParallel.h"
 
 #include "cost/Catalogue.h"
 #include "cost/DeviceSpeed.h"
+#include "cost/IterationRatioModel.h"
 #include "cost/ProfiledModel.h"
 #include "cost/Roofline.h"
 #include "cost/ShardGroups.h"
@@ -267,6 +269,23 @@ void warnOfPrecision(const Profile &profile, StringRef path, Precision precision
          << '\n';
 }
 
+/// Removes the times of layers with images that were laid out in another way than the plan does.
+void dropOtherFormat(Profile &profile, StringRef path, MemoryFormat format,
+                     const LayerGraph &graph) {
+  const size_t dropped = heterplan::dropOtherFormat(profile, format, graph);
+  if (dropped > 0)
+    errs() << toText(Diagnostic(Diag::ProfilePrecision, {path.str(), 0, 0, "memoryFormat"})
+                         .asWarning()
+                         .note({}, "measure with 'heterplan profile --memory-format " +
+                                       std::string(nameOf(format)) +
+                                       "', or compile with '--memory-format " +
+                                       nameOf(profile.memoryFormat) + "'")
+                     << "images were measured " << nameOf(profile.memoryFormat)
+                     << ", and the plan lays them out " << nameOf(format) << ": " << dropped
+                     << (dropped == 1 ? " time is" : " times are") << " not used")
+           << '\n';
+}
+
 /// Warns of device types without units of `precision`, unless `measured` names them.
 void warnOfMissingUnits(const Cluster &cluster, const std::set<std::string> &measured,
                         Precision precision) {
@@ -289,14 +308,27 @@ void warnOfMissingUnits(const Cluster &cluster, const std::set<std::string> &mea
   }
 }
 
-Error readProfiles(const std::vector<std::string> &paths, Precision precision,
-                   ProfileDatabase &database, std::set<std::string> &measured) {
+/// Notes which device types have modelled times that measured iterations correct.
+void noteRatios(const Cluster &cluster, const ProfileDatabase &profiles, Precision precision) {
+  std::set<std::string> noted;
+  for (const DeviceType &type : cluster.types)
+    if (const IterationRatio *found = profiles.iterations(type, precision);
+        found && noted.insert(type.stated()).second)
+      errs() << "note: modelled times of '" << type.stated() << "' in " << nameOf(precision)
+             << " count " << fixed(found->ratio, 2) << " times, by " << found->runs
+             << (found->runs == 1 ? " measured iteration\n" : " measured iterations\n");
+}
+
+Error readProfiles(const std::vector<std::string> &paths, Precision precision, MemoryFormat format,
+                   const LayerGraph &graph, ProfileDatabase &database,
+                   std::set<std::string> &measured) {
   std::vector<ProfileWarning> warnings;
   for (const std::string &path : paths) {
     Expected<Profile> profile = readProfile(path);
     if (!profile)
       return profile.takeError();
     warnOfPrecision(*profile, path, precision);
+    dropOtherFormat(*profile, path, format, graph);
     for (const ProfileEntry &entry : profile->entries)
       measured.insert(entry.deviceType);
     append_range(warnings, database.add(*profile, path));
@@ -316,7 +348,8 @@ Expected<CostInputs> readCosts(const CostOptions &options, const LayerGraph &gra
   inputs.cluster = std::move(*cluster);
   inputs.measured = std::make_unique<ProfileDatabase>();
   std::set<std::string> measured;
-  if (Error error = readProfiles(options.profiles, precision, *inputs.measured, measured))
+  if (Error error =
+          readProfiles(options.profiles, precision, format, graph, *inputs.measured, measured))
     return error;
   if (isHalf(precision))
     warnOfMissingUnits(inputs.cluster, measured, precision);
@@ -331,9 +364,12 @@ Expected<CostInputs> readCosts(const CostOptions &options, const LayerGraph &gra
   }
   inputs.cluster = separateNodeClasses(std::move(inputs.cluster));
   inputs.roofline = std::make_unique<RooflineModel>(optimizer, precision, format);
+  inputs.corrected =
+      std::make_unique<IterationRatioModel>(*inputs.roofline, *inputs.measured, precision);
+  noteRatios(inputs.cluster, *inputs.measured, precision);
   inputs.inferred = std::make_unique<LayerRegression>(*inputs.measured, graph);
   inputs.ofTypes = std::make_unique<ProfiledModel>(
-      *inputs.measured, graph.model, options.requireMeasured ? nullptr : inputs.roofline.get(),
+      *inputs.measured, graph.model, options.requireMeasured ? nullptr : inputs.corrected.get(),
       inputs.inferred.get());
   inputs.model = std::make_unique<SpeedModel>(*inputs.ofTypes);
   if (graph.shardDegree > 1) {

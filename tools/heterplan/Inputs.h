@@ -67,6 +67,7 @@ struct CostInputs {
   std::unique_ptr<ProfileDatabase> measured; // kept for `model`
   std::unique_ptr<LayerRegression> inferred; // likewise
   std::unique_ptr<CostModel> roofline;       // likewise
+  std::unique_ptr<CostModel> corrected;      // likewise
   std::unique_ptr<CostModel> ofTypes;        // likewise
   std::unique_ptr<CostModel> ofShards;       // likewise, if devices share layers
   std::unique_ptr<CostModel> model;

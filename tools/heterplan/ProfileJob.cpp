@@ -93,7 +93,20 @@ Error chooseEngine(const ProfileCommand &command, ProfileJob &job) {
     return notSupported("--engine native with --emit-script");
   if (job.precision != Precision::Fp32 && job.native && !job.gpu)
     return notSupported("--precision by --engine native on a CPU");
+  if (job.native && command.memoryFormat == "channels-last")
+    return notSupported("--memory-format channels-last by --engine native");
+  if (job.native)
+    job.memoryFormat = MemoryFormat::ChannelsFirst;
   return Error::success();
+}
+
+/// Plans in 16 bits lay images out channels-last on GPUs.
+MemoryFormat formatOf(size_t choice, const ProfileJob &job) {
+  const bool isAuto = choice == 2;
+  if (isAuto)
+    return job.gpu && isHalf(job.precision) ? MemoryFormat::ChannelsLast
+                                            : MemoryFormat::ChannelsFirst;
+  return static_cast<MemoryFormat>(choice);
 }
 
 Error readSettings(const ProfileCommand &command, ProfileJob &job) {
@@ -118,6 +131,11 @@ Error readSettings(const ProfileCommand &command, ProfileJob &job) {
   Expected<size_t> precision = choiceOption("--precision", name, precisions);
   if (!precision)
     return precision.takeError();
+  name = command.memoryFormat.empty() ? StringRef("auto") : StringRef(command.memoryFormat);
+  Expected<size_t> format =
+      choiceOption("--memory-format", name, {"channels-first", "channels-last", "auto"});
+  if (!format)
+    return format.takeError();
   Expected<Seconds> budget = durationOption("--time-budget", command.timeBudget, Seconds(0));
   if (!budget)
     return budget.takeError();
@@ -130,6 +148,7 @@ Error readSettings(const ProfileCommand &command, ProfileJob &job) {
   job.optimizer = static_cast<Optimizer>(*optimizer);
   job.gpu = *gpu;
   job.precision = static_cast<Precision>(*precision);
+  job.memoryFormat = formatOf(*format, job);
   job.rounds = *rounds;
   job.timeBudget = *budget;
   return Error::success();
@@ -140,14 +159,15 @@ std::vector<std::string> scriptSettings(const ProfileCommand &command, const Pro
   std::string batches;
   for (int64_t batch : job.batches)
     batches += (batches.empty() ? "" : ",") + std::to_string(batch);
-  std::vector<std::string> settings = {"--device",      command.device,
-                                       "--device-type", job.deviceType,
-                                       "--batches",     batches,
-                                       "--threads",     std::to_string(job.threads),
-                                       "--optimizer",   nameOf(job.optimizer),
-                                       "--precision",   precisions[size_t(job.precision)],
-                                       "--rounds",      std::to_string(job.rounds),
-                                       "--output",      job.output};
+  std::vector<std::string> settings = {"--device",        command.device,
+                                       "--device-type",   job.deviceType,
+                                       "--batches",       batches,
+                                       "--threads",       std::to_string(job.threads),
+                                       "--optimizer",     nameOf(job.optimizer),
+                                       "--precision",     precisions[size_t(job.precision)],
+                                       "--memory-format", nameOf(job.memoryFormat),
+                                       "--rounds",        std::to_string(job.rounds),
+                                       "--output",        job.output};
   if (!command.cores.empty())
     settings.insert(settings.end(), {"--cores", command.cores});
   if (!command.timeBudget.empty())
@@ -275,6 +295,9 @@ void addLayerOptions(CLI::App &command, ProfileCommand &options) {
           "optimizer whose update is measured: sgd (default), momentum or adam");
   addText(command, "--precision", options.precision, "NAME",
           "fp32 (default), tf32 or bf16 (on CPUs only with --engine torch)");
+  addText(command, "--memory-format", options.memoryFormat, "NAME",
+          "layout of images with --engine torch: channels-first, channels-last, or auto (default): "
+          "channels-last on a GPU in bf16");
   addText(
       command, "--loss", options.loss, "NAME",
       "loss that is measured with --engine torch: cross_entropy (default if the last axis of "

@@ -14,7 +14,7 @@ namespace heterplan {
 /// As given on the command line.
 struct ProfileCommand {
   std::string model, output, device, deviceType, engine, batches, threads, cores, optimizer;
-  std::string precision, rounds, timeBudget, script, loss;
+  std::string precision, memoryFormat, rounds, timeBudget, script, loss;
   std::vector<std::string> check; // profiles to look at; nothing is measured then
   std::string mostDays;
   std::string link, ranks;           // --link, --ranks
@@ -50,6 +50,7 @@ struct ProfileJob {
   std::optional<int> gpu;       // its number; a CPU without
   Optimizer optimizer = Optimizer::Sgd;
   Precision precision = Precision::Fp32;
+  MemoryFormat memoryFormat = MemoryFormat::ChannelsFirst;
   int64_t rounds = 5;   // sessions of each layer at each batch
   Seconds timeBudget{}; // 0: none
   bool native = false;

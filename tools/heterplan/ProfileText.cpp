@@ -44,8 +44,9 @@ std::set<const LayerClass *> inferredClasses(const Plan &plan, const Problem &pr
         Expected<LayerCost> cost = problem.costs->price(layer, device, samples);
         if (!cost)
           consumeError(cost.takeError());
-        else if (cost->provenance == Provenance::Regressed)
-          classes.insert(regression.find(layer.kind, device));
+        else if (const LayerClass *trained = regression.find(layer.kind, device);
+                 trained && cost->provenance == Provenance::Regressed)
+          classes.insert(trained);
       }
     }
   return classes;

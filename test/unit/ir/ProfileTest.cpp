@@ -27,6 +27,40 @@ Profile smallProfile() {
   return profile;
 }
 
+TEST(Profile, TimesOfImagesInAnotherLayoutAreDropped) {
+  Profile profile = smallProfile();
+  ProfileEntry named = profile.entries[0];
+  named.signature = "";
+  named.layer = "stem";
+  ProfileEntry head = profile.entries[0];
+  head.signature = "fc";
+  profile.entries.insert(profile.entries.end(), {named, head});
+  LayerGraph graph;
+  graph.model = "net";
+  graph.layers.resize(2);
+  graph.layers[0].name = "stem";
+  graph.layers[0].kind = LayerKind::Convolution;
+  graph.layers[1].name = graph.layers[1].signature = "fc";
+  graph.layers[1].kind = LayerKind::MatMul;
+  Profile same = profile, other = profile, foreign = profile;
+  EXPECT_EQ(dropOtherFormat(same, MemoryFormat::ChannelsFirst, graph), 0u);
+  EXPECT_EQ(same, profile);
+  EXPECT_EQ(dropOtherFormat(other, MemoryFormat::ChannelsLast, graph), 2u);
+  ASSERT_EQ(other.entries.size(), 1u);
+  EXPECT_EQ(other.entries[0].signature, "fc");
+  foreign.model = "another";
+  EXPECT_EQ(dropOtherFormat(foreign, MemoryFormat::ChannelsLast, graph), 1u) << "another stem";
+}
+
+TEST(Profile, FilesStateTheLayoutOfImages) {
+  Profile profile = smallProfile();
+  EXPECT_EQ(toJson(profile).find("memoryFormat"), std::string::npos);
+  profile.memoryFormat = MemoryFormat::ChannelsLast;
+  llvm::Expected<Profile> read = parseProfile(toJson(profile), "p.json");
+  ASSERT_TRUE(bool(read)) << toText(read.takeError());
+  EXPECT_EQ(read->memoryFormat, MemoryFormat::ChannelsLast);
+}
+
 struct Mutation {
   const char *message;
   std::function<void(Profile &)> change;

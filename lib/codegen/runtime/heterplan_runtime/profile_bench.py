@@ -134,16 +134,17 @@ class Bench:
         cache_bytes: int = 64 << 20,
         memory_bytes: int = 1 << 30,
         precision: Precision = Precision("fp32"),
+        channels_last: bool = False,
     ) -> None:
         self._device = device
         self._optimizer = optimizer
-        first = Copy(layer, samples, 0, device, optimizer, precision)
+        first = Copy(layer, samples, 0, device, optimizer, precision, channels_last)
         copies = math.ceil(cache_bytes / max(1, first.bytes)) + 1
         copies = max(1, min(copies, MOST_COPIES, memory_bytes // max(1, first.bytes)))
         self._forward_laps, self._backward_laps = laps_of(device), laps_of(device)
         self._copies = [first]
         for number in range(1, copies):
-            self._copies.append(Copy(layer, samples, number, device, optimizer, precision))
+            self._copies.append(Copy(layer, samples, number, device, optimizer, precision, channels_last))
 
     @property
     def copies(self) -> int:

@@ -34,6 +34,7 @@ class Environment:
     engine: str
     threads: int
     precision: str = "fp32"
+    memory_format: str = "channels-first"
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -43,16 +44,19 @@ class Environment:
             "engine": self.engine,
             "threads": self.threads,
             "precision": self.precision,
+            "memoryFormat": self.memory_format,
         }
 
 
 def environment(
-    device: torch.device, threads: int, optimizer: str, precision: str = "fp32"
+    device: torch.device, threads: int, optimizer: str, precision: str = "fp32",
+    memory_format: str = "channels-first",
 ) -> Environment:
     computing = "" if precision == "fp32" else f", {precision}"
+    computing += "" if memory_format == "channels-first" else f", {memory_format}"
     engine = f"torch {torch.__version__}{computing}, update by {optimizer}"
     found = class_of(device).describe(device, threads)
-    return Environment(found.device, found.driver, found.clocks, engine, found.threads, precision)
+    return Environment(found.device, found.driver, found.clocks, engine, found.threads, precision, memory_format)
 
 
 def _session(times: Times) -> dict[str, Any]:

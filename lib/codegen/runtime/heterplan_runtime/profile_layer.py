@@ -34,14 +34,18 @@ class Argument:
     bound: int  # integers are below it; 0: not known
 
     def random(
-        self, samples: int, seed: int, device: torch.device = CPU, dtype: torch.dtype | None = None
+        self, samples: int, seed: int, device: torch.device = CPU, dtype: torch.dtype | None = None,
+        channels_last: bool = False,
     ) -> Tensor:
-        """`dtype`: of floating-point values, where it is another than the model's."""
+        """`dtype`: of floating-point values, where it is another than the model's. `channels_last`: the
+        layout of images."""
         shape = tuple(per_sample * samples + fixed for per_sample, fixed in self.dims)
         limits = integer_range(self.name, self.bound)
         values = random_values(shape, self.dtype, limits, seed, device)
         if dtype is not None and self.dtype == torch.float32:
             values = values.to(dtype)
+        if channels_last and values.dim() == 4 and values.is_floating_point():
+            values = values.contiguous(memory_format=torch.channels_last)
         return values.requires_grad_(self.differentiable and self.dtype.is_floating_point)
 
 
@@ -127,11 +131,13 @@ def random_values(
 
 class Part:
     """The layer with weights and arguments of its own. Inputs from other layers have the type in
-    which those layers mostly compute."""
+    which those layers mostly compute. Only a layer with filters has images to lay out."""
 
     def __init__(
-        self, layer: Layer, samples: int, number: int, device: torch.device, precision: Precision
+        self, layer: Layer, samples: int, number: int, device: torch.device, precision: Precision,
+        channels_last: bool,
     ) -> None:
+        filters = any(len(shape) == 4 for shape, _, _ in layer.stage.parameters_spec.values())
         self.stage: Any = _stage(layer, number).to(device).train()
         received, computed = len(self.stage.receives), precision.activations
         self.arguments = [
@@ -140,6 +146,7 @@ class Part:
                 seed_of("argument", argument.name, number),
                 device,
                 computed if index < received else None,
+                channels_last and filters,
             )
             for index, argument in enumerate(layer.arguments)
         ]
@@ -186,13 +193,13 @@ class Copy:
 
     def __init__(
         self, layer: Layer, samples: int, number: int, device: torch.device, optimizer: str,
-        precision: Precision,
+        precision: Precision, channels_last: bool = False,
     ) -> None:
         self.layers = _at_once(layer)
         self._device, self._precision = device, precision
         first = number * self.layers
         self._parts = [
-            Part(layer, samples, part, device, precision)
+            Part(layer, samples, part, device, precision, channels_last)
             for part in range(first, first + self.layers)
         ]
         self._tables = _own_tables([part.stage for part in self._parts], first, device, optimizer)

@@ -40,6 +40,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     add("--cores", type=_cores, help="run on these cores only: 0-3,8")
     add("--optimizer", choices=("sgd", "momentum", "adam"), default="sgd")
     add("--precision", choices=("fp32", "tf32", "bf16"), default="fp32")
+    add("--memory-format", choices=("channels-first", "channels-last"), default="channels-first")
     add("--rounds", type=int, default=5, help="how often each layer is measured")
     add("--time-budget", type=float, help="stop after so many seconds; what matters most is first")
     add("--parent", type=int, help="stop when this process is gone")
@@ -161,6 +162,7 @@ class Run:
                 min(device.cache_bytes(self._device), footprint(self._layers, batch)),
                 device.available_memory(self._device) // 4,
                 self._precision,
+                self._options.memory_format == "channels-last",
             )
             times = bench.measure(Effort())
         except Exception as error:  # whatever PyTorch raises
@@ -186,7 +188,9 @@ def _prepare(options: argparse.Namespace) -> None:
 
 def _profile(options: argparse.Namespace, model: str, lines: Sequence[dict[str, Any]]) -> int:
     _prepare(options)
-    now = environment(torch.device(options.device), options.threads, options.optimizer, options.precision)
+    now = environment(
+        torch.device(options.device), options.threads, options.optimizer, options.precision, options.memory_format
+    )  # fmt: skip
     file = ProfileFile(options.output, model, now)
     layers = [Layer.of(line) for line in lines]
     run = Run(options, layers, file)
