@@ -195,7 +195,7 @@ size_t dropOtherFormat(Profile &profile, MemoryFormat format, const LayerGraph &
       signatures.insert(layer.signature);
   const size_t before = profile.entries.size();
   erase_if(profile.entries, [&](const ProfileEntry &entry) {
-    return signatures.count(entry.signature) || names.count(entry.layer);
+    return entry.layer.empty() ? signatures.count(entry.signature) : names.count(entry.layer);
   });
   return before - profile.entries.size();
 }

@@ -161,8 +161,7 @@ std::string toJson(const Profile &profile) {
   form.set_threads(profile.threads);
   if (profile.precision)
     form.set_precision(nameOf(*profile.precision));
-  if (profile.memoryFormat != MemoryFormat::ChannelsFirst)
-    form.set_memory_format(nameOf(profile.memoryFormat));
+  form.set_memory_format(nameOf(profile.memoryFormat));
   for (const ProfileEntry &entry : profile.entries)
     writeEntry(entry, *form.add_entries());
   for (const LinkMeasurement &link : profile.links)

@@ -163,7 +163,8 @@ nodes: [{name: n, devices: {mi50: 1, rtx3070: 1, Radeon-RX-7900: 1, mine: 1, sta
   for (const DeviceType &type : cluster.types)
     vendors.push_back(type.vendor);
   EXPECT_EQ(vendors, (std::vector<std::string>{"amd", "nvidia", "amd", "", "amd"}));
-  const MemoryOverhead &mine = cluster.types[3].overhead, &known = bundled().device("t4")->overhead;
+  const Catalogue catalogue = bundled();
+  const MemoryOverhead &mine = cluster.types[3].overhead, &known = catalogue.device("t4")->overhead;
   EXPECT_EQ(mine.source, known.source) << "that of its class";
   EXPECT_LT(mine.constant, known.constant) << "for its own memory";
 }
