@@ -26,7 +26,7 @@ public:
     if (std::isinf(options.gap)) // any plan will do: the quickest way to one first
       merge({greedyPlacement(evaluator), /*bound=*/0, Termination::Feasible});
     if (!done() && evaluator.rules.slowestDecides()) {
-      auto solver = makeShortestPaths(evaluator);
+      auto solver = makeShortestPaths(evaluator, options.tuning);
       Expected<Solution> byBottleneck =
           searchByBottleneck(evaluator, *solver, options, 0.5, std::nullopt);
       if (!byBottleneck)

@@ -1,6 +1,7 @@
 // The entrance to planning: run a named strategy on a Problem. Infeasible is a result.
 #pragma once
 
+#include "search/exact/Tuning.h"
 #include "search/problem/SearchSpace.h"
 #include "support/Deadline.h"
 
@@ -59,6 +60,7 @@ struct SearchOptions {
   RoundingMethod rounding = RoundingMethod::Exact;
   /// Methods of the exact search that are left out, to measure what they buy.
   std::vector<Method> without;
+  Tuning tuning;
   bool uses(Method method) const { return !llvm::is_contained(without, method); }
   /// Called now and then with the share of work done and the best objective so far.
   std::function<void(double done, double best)> progress;

@@ -121,6 +121,7 @@ void addSearch(CLI::App &command, CompileOptions &options) {
           "threads of the search and of the writing of files (one per core, at most 8); the plan "
           "does not depend on it");
   addText(command, "--without", options.without, "METHODS", "")->group(""); // bench/ablation.py
+  addText(command, "--tune", options.tune, "NAME=VALUE", "")->group("");    // likewise
   addText(command, "--policy-in", options.policyIn, "FILE",
           "saved policy from which rl-* strategies start (rl-transformer: the bundled one)");
   addText(command, "--policy-out", options.policyOut, "FILE",
@@ -404,6 +405,26 @@ static Expected<std::vector<Method>> readWithout(const CompileOptions &options) 
   return without;
 }
 
+/// The constants that `--tune` sets.
+static Error readTuning(const CompileOptions &options, Tuning &tuning) {
+  if (options.tune.empty())
+    return Error::success();
+  Expected<std::vector<std::string>> settings = listOption("--tune", options.tune, 1);
+  if (!settings)
+    return settings.takeError();
+  for (const std::string &setting : *settings) {
+    auto [name, text] = StringRef(setting).split('=');
+    Expected<size_t> index = choiceOption("--tune", name, tuningNames());
+    if (!index)
+      return index.takeError();
+    Expected<double> value = realOption("--tune", text.str(), 1, 0, /*inclusive=*/true);
+    if (!value)
+      return value.takeError();
+    setTuning(tuning, name, *value);
+  }
+  return Error::success();
+}
+
 Expected<SearchOptions> readSearchOptions(const CompileOptions &options, const Request &request) {
   SearchOptions result;
   Expected<int64_t> seed =
@@ -428,6 +449,8 @@ Expected<SearchOptions> readSearchOptions(const CompileOptions &options, const R
   if (!without)
     return without.takeError();
   result.without = std::move(*without);
+  if (Error error = readTuning(options, result.tuning))
+    return error;
   if (Error error = readChoice("--rounding", options.rounding, result.rounding))
     return error;
   if (result.rounding != RoundingMethod::Exact && !rulesOf(request.iterationModel).fitsSizes())

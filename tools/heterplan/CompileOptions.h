@@ -23,7 +23,7 @@ struct CompileOptions {
       strategy = "auto", timeLimit, seed, optimizer, precision, memoryFormat, batchNorm,
       microBatches, amplificationLimit, widths, background, backgroundBatch, maxSlowdown,
       iterationModel, costModel, rounding, epochs, samples, gap, threads, policyIn, policyOut,
-      paretoPoints, workLimit, recompute, shardState, tensorParallel, alternatives, without;
+      paretoPoints, workLimit, recompute, shardState, tensorParallel, alternatives, without, tune;
   bool force = false, json = false, verbose = false, pareto = false;
   bool noWeights = false; // they stay in the files of the model
 };

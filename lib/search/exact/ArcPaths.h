@@ -2,7 +2,7 @@
 #pragma once
 
 #include "search/exact/Interval.h"
-#include "search/exact/NodePlaces.h"
+#include "search/network/NodePlaces.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -62,11 +62,6 @@ private:
   const NodePlaces &places;
   std::vector<Arc> arcs;   // by end
   std::vector<Step> steps; // by place
-};
-
-/// How Lagrangian relaxations are tightened (Methods.def).
-struct Ascents {
-  bool spreadsBottleneck = true, fixes = true;
 };
 
 } // namespace heterplan

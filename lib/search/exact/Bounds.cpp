@@ -15,12 +15,12 @@ constexpr double safety = 1 - 1e-12;
 } // namespace
 
 Bounds::Bounds(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups,
-               Ascents ascents)
+               const SearchOptions &options)
     : evaluator(evaluator), microBatches(table.microBatches),
       positions(static_cast<int>(evaluator.space.positions.size())),
-      lagrangian(evaluator, table, wholeModelGroups, ascents) {
+      lagrangian(evaluator, table, wholeModelGroups, options) {
   if (evaluator.rules.slowestDecides())
-    steady.emplace(evaluator, table, wholeModelGroups);
+    steady.emplace(evaluator, table, wholeModelGroups, options.tuning);
   const Problem &problem = evaluator.problem;
   cheapest = infinity;
   for (size_t type = 0; type < problem.cluster.types.size(); ++type)

@@ -18,7 +18,7 @@ public:
   /// `wholeModelGroups`: whether groups that are for one-stage plans only count too. All but that
   /// outlive this.
   Bounds(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups,
-         Ascents ascents);
+         const SearchOptions &options);
 
   /// Least iteration time of any completion.
   double time(const PartialPlacement &partial) const;

@@ -65,9 +65,6 @@ struct LagrangianBounds {
   Junctions junctions = {};
   Levels levels = {};
 };
-/// Steps of the ascent of an interval that was ascended whole, or nearly so.
-constexpr int stepsOfHalves = 12;
-
 /// Multipliers by the slowest stage that they were good for, seconds.
 struct Multipliers {
   std::vector<double> time, cost;

@@ -12,16 +12,6 @@ namespace heterplan {
 
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr int beamWidth = 6;
-/// Stages that are listed, or comparisons of entries of a Pareto set, in the time that it takes to
-/// price one stage.
-constexpr int64_t stepsPerStage = 16;
-/// States that bounds examine in the time that it takes to price one stage.
-constexpr int64_t statesPerStage = 512;
-/// Shares of all work: the work after which bounds are made sharper, and the work of each
-/// sharpening. Sharpening is worth more than labels, which end most searches within the first
-/// share.
-constexpr double sharpenedAfter[] = {0.05, 0.5}, sharpeningShare = 0.4;
 } // namespace
 
 LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
@@ -33,8 +23,6 @@ LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
       paysTraffic(evaluator.problem.request.objective == Objective::Cost &&
                   chargesTraffic(evaluator.problem.cluster)),
       scratch(types) {
-  ascents.spreadsBottleneck = options.uses(Method::SpreadBottleneck);
-  ascents.fixes = options.uses(Method::Fixing);
   for (size_t option = 0; option < space.options.size(); ++option)
     if (space.options[option].wholeModelOnly)
       wholeModelOptions.push_back(static_cast<int>(option));
@@ -160,7 +148,7 @@ void LabelSearch::beam(int choice) {
     std::vector<int> &here = waiting[position];
     std::stable_sort(here.begin(), here.end(),
                      [&](int a, int b) { return labels[a].bound < labels[b].bound; });
-    here.resize(std::min<size_t>(here.size(), beamWidth));
+    here.resize(std::min<size_t>(here.size(), options.tuning.beamWidth));
     for (int index : here)
       expand(index, [&](const Label &grown) {
         if (!grown.otherShares)
@@ -172,7 +160,8 @@ void LabelSearch::beam(int choice) {
 }
 
 int64_t LabelSearch::work() const {
-  return priced + (steps + labels.comparisons()) / stepsPerStage + sharpened / statesPerStage;
+  return priced + (steps + labels.comparisons()) / options.tuning.stepsPerStage +
+         sharpened / options.tuning.statesPerStage;
 }
 
 bool LabelSearch::isOver() const {
@@ -265,10 +254,11 @@ Solution LabelSearch::solve() {
   for (size_t choice = 0; choice < cases.size(); ++choice)
     if (cases[choice])
       addRoot(static_cast<int>(choice));
-  for (double share : sharpenedAfter) {
+  const double after = options.tuning.sharpenedAfter, sharpening = options.tuning.sharpeningShare;
+  for (double share = after; share + sharpening < 1; share += sharpening + after) {
     bestFirst(share);
     if (isOpen() && options.uses(Method::LevelBounds))
-      sharpen(share + sharpeningShare);
+      sharpen(share + sharpening);
   }
   bestFirst(1);
   double least = std::min({left, leastMisjudged, open.empty() ? infinity : open.top().first});

@@ -20,9 +20,10 @@ namespace heterplan {
 
 /// The data that depend on the number of micro-batches.
 struct MicroBatchCase {
-  MicroBatchCase(Evaluator &evaluator, int microBatches, const StageLimits &limits, Ascents ascents)
+  MicroBatchCase(Evaluator &evaluator, int microBatches, const StageLimits &limits,
+                 const SearchOptions &options)
       : table(evaluator, microBatches, limits),
-        bounds(evaluator, table, /*wholeModelGroups=*/false, ascents) {}
+        bounds(evaluator, table, /*wholeModelGroups=*/false, options) {}
 
   StageTable table;
   Bounds bounds;
@@ -108,7 +109,6 @@ private:
   const SearchOptions &options;
   const SearchSpace &space;
   const int types, last; // last: index of the last position
-  Ascents ascents;
   /// By micro-batches; null where no placement of interest has so many.
   std::vector<std::unique_ptr<MicroBatchCase>> cases;
   std::vector<KnownMultipliers> known;  // of those that were forgotten

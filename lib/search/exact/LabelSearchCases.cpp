@@ -15,9 +15,6 @@ namespace heterplan {
 
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
-/// Cases that are opened at a time, and their stages together. Both are the same for any number of
-/// threads, so that the plan is, too.
-constexpr size_t mostAtOnce = 4, mostStagesAtOnce = 1'000'000;
 } // namespace
 
 /// Prices the stages for a number of micro-batches; `own`: an evaluator that no other thread uses.
@@ -31,12 +28,12 @@ void LabelSearch::addCase(int choice, Evaluator &own) {
         CountBounds(own, /*wholeModelGroups=*/false).timesBefore(space.microBatches[choice]);
   }
   cases[choice] =
-      std::make_unique<MicroBatchCase>(own, space.microBatches[choice], limits, ascents);
+      std::make_unique<MicroBatchCase>(own, space.microBatches[choice], limits, options);
 }
 
 size_t LabelSearch::lanes() const {
-  return std::clamp<size_t>(mostStagesAtOnce / std::max<size_t>(space.stages(last + 1), 1), 1,
-                            mostAtOnce);
+  const size_t own = std::max<size_t>(space.stages(last + 1), 1);
+  return std::clamp<size_t>(options.tuning.mostStages / own, 1, options.tuning.casesAtOnce);
 }
 
 Evaluator &LabelSearch::evaluatorOf(size_t lane) {
@@ -166,7 +163,7 @@ double LabelSearch::openCases() {
   double left = infinity;
   const auto order = CountBounds(evaluator, /*wholeModelGroups=*/false).inOrder();
   for (size_t next = 0; next < order.size();) {
-    SmallVector<int, mostAtOnce> together;
+    SmallVector<int, 4> together;
     const bool hasStart = coarser || nearestKnown(order[next].second) >= 0;
     const size_t begin = next, most = hasStart ? lanes() : 1; // the first one starts the others
     for (; next < order.size() && together.size() < most; ++next)
@@ -212,7 +209,7 @@ void LabelSearch::sharpen(double workShare) {
 }
 
 /// The numbers of micro-batches whose bounds decide, of those that are not sharp: the least ones,
-/// as many as are sharpened at a time, and none whose bound is far from the least.
+/// as many as are sharpened at a time.
 std::vector<int> LabelSearch::deciding(ArrayRef<char> isSharp) const {
   std::vector<std::pair<double, int>> open;
   for (size_t choice = 0; choice < cases.size(); ++choice)
@@ -220,9 +217,8 @@ std::vector<int> LabelSearch::deciding(ArrayRef<char> isSharp) const {
       open.push_back({cases[choice]->bounds.root(), int(choice)});
   std::sort(open.begin(), open.end());
   std::vector<int> result;
-  for (auto [bound, choice] : open)
-    if (result.size() < mostAtOnce && bound <= (open.front().first + cutoff()) / 2)
-      result.push_back(choice);
+  for (auto [bound, choice] : ArrayRef(open).take_front(options.tuning.casesAtOnce))
+    result.push_back(choice);
   return result;
 }
 

@@ -11,11 +11,9 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-/// Stages between all pairs of cuts, by group, that one number of micro-batches may have: these
-/// take some 100 bytes each.
-constexpr size_t mostStages = 2'000'000;
-
-bool allFit(const SearchSpace &space) { return space.stages(space.positions.size()) <= mostStages; }
+bool allFit(const SearchSpace &space, const SearchOptions &options) {
+  return space.stages(space.positions.size()) <= size_t(options.tuning.mostStages);
+}
 
 /// Shares the answers of the cost model, which do not depend on the cuts, so that it is asked once.
 void shareTimes(Evaluator &evaluator, Evaluator &other) {
@@ -25,11 +23,10 @@ void shareTimes(Evaluator &evaluator, Evaluator &other) {
 /// From what the search over `few` cuts found, until no cut near those of the plan is better.
 Expected<Solution> refine(Evaluator &evaluator, const SearchOptions &options,
                           const LabelSearch &coarse, ArrayRef<int> few, Solution solution) {
-  constexpr int mostRounds = 8;
   const std::vector<int> &all = evaluator.space.positions;
   const Problem &problem = evaluator.problem;
   size_t cuts = few.size();
-  for (int round = 0; round < mostRounds && solution.placement; ++round) {
+  while (solution.placement) {
     Evaluator near(problem, cutsNear(*solution.placement, few, all));
     shareTimes(near, evaluator);
     double before = near.evaluate(*solution.placement)->objective;
@@ -50,12 +47,11 @@ Expected<Solution> refine(Evaluator &evaluator, const SearchOptions &options,
 /// that is close to the best saves most of the proof.
 Expected<std::optional<Placement>> improved(Evaluator &evaluator, const SearchOptions &brief,
                                             ArrayRef<int> few, std::optional<Placement> placement) {
-  constexpr double workShare = 0.16;
   if (!placement || !brief.uses(Method::Improvement))
     return placement;
   Evaluator near(evaluator.problem, cutsNear(*placement, few, evaluator.space.positions));
   shareTimes(near, evaluator);
-  placement = improveLocally(near, brief, workShare, placement).placement;
+  placement = improveLocally(near, brief, brief.tuning.briefShare, placement).placement;
   if (Error error = near.takeError())
     return error;
   return placement;
@@ -77,15 +73,14 @@ Solution searchedAgain(Evaluator &evaluator, const SearchOptions &options, Solut
 } // namespace
 
 Expected<Solution> LabelSetting::run(Evaluator &evaluator, const SearchOptions &options) {
-  constexpr int64_t briefly = 8; // part of the work, where all cuts are searched afterwards
   const std::vector<int> few = narrowCuts(evaluator.problem);
   if (few.size() >= evaluator.space.positions.size() ||
-      (allFit(evaluator.space) && !options.uses(Method::CoarseSearch)))
+      (allFit(evaluator.space, options) && !options.uses(Method::CoarseSearch)))
     return LabelSearch(evaluator, options).run();
-  const bool isWhole = allFit(evaluator.space);
+  const bool isWhole = allFit(evaluator.space, options);
   SearchOptions brief = options;
   if (isWhole) {
-    brief.workLimit /= briefly;
+    brief.workLimit = int64_t(double(brief.workLimit) * options.tuning.briefShare);
     brief.without.push_back(Method::LevelBounds); // of use to a proof alone
   }
   Evaluator narrow(evaluator.problem, few);

@@ -3,7 +3,7 @@
 // docs/rationale/search.md.
 #pragma once
 
-#include "search/exact/Transfers.h"
+#include "search/network/Transfers.h"
 #include "search/placement/NodePacking.h"
 #include "search/placement/StageTable.h"
 

@@ -1,5 +1,7 @@
 #include "search/exact/Lagrangian.h"
 
+#include "search/network/StageArcs.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
@@ -12,9 +14,6 @@ namespace heterplan {
 namespace {
 /// The tolerance within which a placement at a limit is still examined.
 constexpr double tolerance = 1 + 1e-9;
-/// Steps of an ascent; of one that begins near its end, since intervals are ascended again in their
-/// parts.
-constexpr int ascentSteps = 40, stepsOfLevels = 12;
 
 /// They grow without end where these stages have no placement at all.
 bool diverged(const std::vector<double> &multipliers) {
@@ -25,69 +24,15 @@ bool diverged(const std::vector<double> &multipliers) {
 } // namespace
 
 Lagrangian::Lagrangian(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups,
-                       Ascents ascents)
-    : evaluator(evaluator), microBatches(table.microBatches),
+                       const SearchOptions &options)
+    : evaluator(evaluator), options(options), microBatches(table.microBatches),
       positions(static_cast<int>(evaluator.space.positions.size())),
       types(static_cast<int>(evaluator.space.available.size())),
       costMatters(evaluator.problem.request.objective == Objective::Cost), paths(evaluator),
       places(evaluator.space), resources(evaluator),
-      levels(evaluator, resources, paths, table.batch), timeLimit(infinity), costLimit(infinity),
-      solvedTime(infinity), solvedCost(infinity), ascents(ascents), arcPaths(places) {
-  listChoices(table, wholeModelGroups);
-}
-
-void Lagrangian::listChoices(const StageTable &table, bool wholeModelGroups) {
-  for (int end = 1; end < positions; ++end)
-    for (int begin = 0; begin < end; ++begin)
-      listChoicesOf(table, wholeModelGroups, begin, end);
-  choices.shrink_to_fit();
-}
-
-/// Whether `a`, an option before `b`, has devices of the same type, no more of them in one node,
-/// and finds room wherever `b` does.
-bool Lagrangian::isSmaller(const DeviceGroup &a, const DeviceGroup &b) const {
-  if (a.counts.size() > 1 || b.counts.size() > 1 || a.counts[0].first != b.counts[0].first ||
-      a.besideBefore != b.besideBefore || a.besideNext != b.besideNext)
-    return false;
-  const TypeRoom &room = evaluator.space.rooms[a.counts[0].first];
-  if (!room.isFree())
-    return true;
-  const Cluster &cluster = evaluator.problem.cluster;
-  NodePiece of{a.counts[0].first, a.counts[0].second, spreadOf(cluster, a, 0)};
-  NodePiece other{b.counts[0].first, b.counts[0].second, spreadOf(cluster, b, 0)};
-  return of.spread.inNode <= other.spread.inNode && isWithin(of, other);
-}
-
-/// Options of one type come in ascending counts: one more device that neither lowers the largest
-/// share nor anything else, nor holds more micro-batches because its part of a table is smaller, is
-/// of no use to this number of micro-batches.
-void Lagrangian::listChoicesOf(const StageTable &table, bool wholeModelGroups, int begin, int end) {
-  bool last = end + 1 == positions, whole = begin == 0 && last;
-  const StageTimes *entryBefore = nullptr; // of the last choice
-  const std::vector<GroupOption> &options = evaluator.space.options;
-  for (int option = 0; option < static_cast<int>(options.size()); ++option) {
-    const StageTimes &entry = table.at(begin, end, option);
-    if ((options[option].wholeModelOnly && !(whole && wholeModelGroups)) ||
-        entry.mostInFlight < std::min(microBatches, last ? 1 : 2))
-      continue;
-    double receive = begin > 0 ? table.leastReceive(begin, option, entry.share) : 0;
-    double gradient = last ? 0 : table.leastReceiveGradient(end, option, entry.share);
-    const StageArc choice{{begin, end, option}, entry, receive, gradient};
-    auto inFlight = [&](const StageTimes &of) { return std::min(of.mostInFlight, microBatches); };
-    bool alike =
-        !table.hasSeveralModes() || (entryBefore && !entryBefore->estimate && !entry.estimate);
-    if (entryBefore && alike && entry.share == entryBefore->share &&
-        inFlight(entry) <= inFlight(*entryBefore)) {
-      const StageArc &before = choices.back();
-      if (isSmaller(options[before.option].group, options[option].group) &&
-          before.time() <= choice.time() && before.forwardTime() <= choice.forwardTime() &&
-          before.syncTime() <= choice.syncTime())
-        continue;
-    }
-    choices.push_back(choice);
-    entryBefore = &entry;
-  }
-}
+      levels(evaluator, resources, paths, table.batch, options.tuning),
+      choices(stageArcs(evaluator, table, wholeModelGroups)), timeLimit(infinity),
+      costLimit(infinity), solvedTime(infinity), solvedCost(infinity), arcPaths(places) {}
 
 double Lagrangian::leastSlowest() const {
   std::vector<double> least(places.size(), infinity);
@@ -121,7 +66,8 @@ void Lagrangian::tighten(double newTimeLimit, double newCostLimit) {
     else if (isFirst && i + 1 < intervals.size()) // a good start
       interval.takeMultipliers(intervals[i + 1].time.multipliers,
                                intervals[i + 1].cost.multipliers);
-    const int steps = isFirst && !isWarm ? ascentSteps : stepsOfHalves;
+    const int steps =
+        isFirst && !isWarm ? options.tuning.ascentSteps : options.tuning.repeatedSteps;
     improveTime(interval, steps);
     improveCost(interval, steps);
     fixChoices(interval);
@@ -233,8 +179,9 @@ int64_t Lagrangian::sharpen(double newTimeLimit) {
 /// `timeLimit`. Returns the work that it took.
 int64_t Lagrangian::improveByLevels(Interval &interval) {
   const double before = interval.time.bound;
-  const size_t work = choices.size() + levels.list(interval, choices) * stepsOfLevels;
-  improveTime(interval, stepsOfLevels);
+  const size_t work =
+      choices.size() + levels.list(interval, choices) * options.tuning.repeatedSteps;
+  improveTime(interval, options.tuning.repeatedSteps);
   interval.time.atJunctions.compress();
   interval.time.bound = std::max(before, std::min(interval.time.bound, timeLimit));
   rankChoices(interval);

@@ -4,8 +4,9 @@
 // relaxation over all paths (Held and Karp, 1971; Geoffrion, 1974).
 #pragma once
 
+#include "search/Search.h"
 #include "search/exact/LevelPaths.h"
-#include "search/exact/PartialPlacement.h"
+#include "search/network/PartialPlacement.h"
 
 #include "llvm/ADT/SmallVector.h"
 
@@ -32,7 +33,7 @@ public:
   /// `wholeModelGroups`: whether groups that are for one-stage plans only count too. All but that
   /// outlive this.
   Lagrangian(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups,
-             Ascents ascents);
+             const SearchOptions &options);
 
   /// Tightens the bounds where they are below the limits of interest: seconds of an iteration, and
   /// price · iteration in dollars per hour · seconds; either may be infinite.
@@ -70,9 +71,6 @@ public:
 private:
   static constexpr double infinity = std::numeric_limits<double>::infinity();
 
-  void listChoices(const StageTable &table, bool wholeModelGroups);
-  bool isSmaller(const DeviceGroup &a, const DeviceGroup &b) const;
-  void listChoicesOf(const StageTable &table, bool wholeModelGroups, int begin, int end);
   double leastSlowest() const;
   void rankChoices(Interval &interval);
   void forgetChoices();
@@ -127,6 +125,7 @@ private:
                             double receive, size_t state) const; // see LevelPaths
 
   const Evaluator &evaluator;
+  const SearchOptions &options;
   const int microBatches, positions, types;
   const bool costMatters;
   PathTable paths;
@@ -140,7 +139,6 @@ private:
   bool started = false;
   KnownMultipliers known;
   bool isWarm = false; // they come from elsewhere
-  Ascents ascents;
   ArcPaths arcPaths;
   std::vector<Path> met;      // good ones, to be taken
   std::vector<unsigned> seen; // by choice: the listing that found it last

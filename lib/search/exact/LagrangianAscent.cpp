@@ -1,5 +1,6 @@
 // The multipliers of one interval, by subgradient ascent on shortest paths over the cuts.
 #include "search/exact/Lagrangian.h"
+#include "search/exact/SubgradientAscent.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -40,16 +41,14 @@ void Lagrangian::improveCost(Interval &interval, int steps) {
       [&](const std::vector<double> &multipliers) { return costCharges(interval, multipliers); });
 }
 
-/// Polyak's steps towards `goal`, shortened when they do not help; Σ τ and exposed synchronisation
-/// may take `fillTime`. Leaves the best multipliers and what they give, and keeps the best path
-/// within all limits.
+/// Towards `goal`; Σ τ and exposed synchronisation may take `fillTime`. Leaves the best multipliers
+/// and what they give, and keeps the best path within all limits.
 template <typename MakeCharges>
 void Lagrangian::ascend(const Interval &interval, LagrangianBounds &relaxation, int steps,
                         double goal, double fillTime, MakeCharges makeCharges) {
-  double stride = 1, best = -infinity, leastOfPaths = infinity;
+  double leastOfPaths = infinity;
   ArcPath bestPath;
   LagrangianBounds current = relaxation;
-  int stalled = 0;
   const bool hasLevels = !relaxation.junctions.empty();
   if (!hasLevels) {
     const bool countsMoney = makeCharges(relaxation.multipliers).countsMoney;
@@ -57,23 +56,23 @@ void Lagrangian::ascend(const Interval &interval, LagrangianBounds &relaxation, 
       return countsMoney ? moneyFor(choice, interval) : 0;
     });
   }
-  for (int step = 0; step < steps && stride > 0.02; ++step) {
-    const Charges charges = makeCharges(current.multipliers);
+  SubgradientAscent ascent(relaxation.multipliers, options.tuning);
+  for (int step = 0; step < steps; ++step) {
+    const Charges charges = makeCharges(ascent.multipliers);
     auto pays = [&](const StageArc &choice) { return ownCharge(choice, interval, charges); };
     const double least = hasLevels ? levels.solve(choices, pays, current)
                                    : arcPaths.solve(charges, current, positions);
-    const double value = current.bound = boundOf(least, current.multipliers);
-    if (step == 0 && value < 0 && !isFree(current.multipliers)) { // where others were good
-      current.multipliers.assign(current.multipliers.size(), 0);
+    current.bound = boundOf(least, ascent.multipliers);
+    if (step == 0 && current.bound < 0 &&
+        !isFree(ascent.multipliers)) { // of where others were good
+      ascent.multipliers.assign(ascent.multipliers.size(), 0);
       --step;
       continue;
     }
-    stalled = value > best + 1e-3 * std::abs(best) ? 0 : stalled + 1;
-    if (value > best) {
-      best = value;
+    current.multipliers = ascent.multipliers;
+    if (ascent.take(current.bound))
       relaxation = current;
-    }
-    if (best >= goal || !std::isfinite(best))
+    if (ascent.best() >= goal || !std::isfinite(ascent.best()))
       break;
     const ArcPath path = hasLevels ? levels.path(interval, choices, pays, current)
                                    : arcPaths.path(choices, positions);
@@ -83,19 +82,8 @@ void Lagrangian::ascend(const Interval &interval, LagrangianBounds &relaxation, 
       leastOfPaths = least;
       bestPath = path;
     }
-    double norm = 0;
-    for (size_t i = 0; i < slope.size(); ++i)
-      norm += current.multipliers[i] > 0 || slope[i] > 0 ? slope[i] * slope[i] : 0;
-    if (norm == 0)
-      break; // no multiplier can grow, none can shrink: the optimum
-    if (stalled >= 3) {
-      stride /= 2;
-      stalled = 0;
-    }
-    double reach = (std::isfinite(goal) ? goal : best + std::abs(best)) - value;
-    for (size_t i = 0; i < slope.size(); ++i)
-      current.multipliers[i] =
-          std::max(0.0, current.multipliers[i] + stride * reach / norm * slope[i]);
+    if (!ascent.step(slope, goal))
+      break;
   }
   if (!bestPath.empty())
     keepPath(bestPath);

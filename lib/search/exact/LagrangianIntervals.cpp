@@ -12,13 +12,6 @@ using namespace llvm;
 
 namespace heterplan {
 
-namespace {
-constexpr double intervalRatio = 1.2;
-constexpr size_t mostIntervals = 32;
-/// An interval is not split further when that could not raise its bound by more than this share.
-constexpr double worthSplitting = 0.002;
-} // namespace
-
 /// By position: devices · seconds of the layers before it, as single stages at their best.
 std::vector<double> Lagrangian::workBefore() const {
   std::vector<double> work(positions, infinity);
@@ -37,8 +30,8 @@ std::vector<double> Lagrangian::workBefore() const {
 /// no less. So each adds for itself to (m−1)·max τ, and the whole range of slowest stages is one
 /// interval. Drops the choices that no placement of interest has then; goes on while they are many.
 void Lagrangian::dropBeforeIntervals() {
-  constexpr double worthMore = 0.8; // of the choices are left at most
-  if (costMatters || !std::isfinite(timeLimit) || microBatches == 1 || !ascents.spreadsBottleneck)
+  if (costMatters || !std::isfinite(timeLimit) || microBatches == 1 ||
+      !options.uses(Method::SpreadBottleneck))
     return;
   const std::vector<double> work = workBefore();
   if (!(work.back() > 0))
@@ -51,10 +44,9 @@ void Lagrangian::dropBeforeIntervals() {
     choice.leastForward += added;
   }
   Interval whole = intervalOf(0, infinity);
-  for (double before = infinity;
-       !isSolved(whole) && double(whole.choices.size()) < worthMore * before;) {
+  for (double before = infinity; !isSolved(whole) && double(whole.choices.size()) < before;) {
     before = double(whole.choices.size());
-    improveTime(whole, stepsOfHalves);
+    improveTime(whole, options.tuning.repeatedSteps);
     fixChoices(whole);
   }
   if (isSolved(whole) && !whole.isEmpty())
@@ -88,7 +80,9 @@ void Lagrangian::startIntervals() {
   double low = leastSlowest();
   if (!std::isfinite(low))
     return; // no placement at all: no interval
-  while (microBatches > 1 && low > 0 && intervals.size() + 1 < mostIntervals / 2 &&
+  const double intervalRatio = options.tuning.intervalRatio;
+  while (microBatches > 1 && low > 0 &&
+         intervals.size() + 1 < size_t(options.tuning.mostIntervals) / 2 &&
          (microBatches - 1) * low * intervalRatio < timeLimit) {
     intervals.push_back(intervalOf(low, low * intervalRatio));
     low *= intervalRatio;
@@ -120,14 +114,14 @@ void Lagrangian::dropSolved() {
 
 /// Halves the interval that decides the bound until that gains little.
 void Lagrangian::splitDeciding() {
-  const size_t most = costMatters ? 2 * mostIntervals : mostIntervals;
+  const size_t most = (costMatters ? 2 : 1) * size_t(options.tuning.mostIntervals);
   while (!intervals.empty() && intervals.size() < most) {
     size_t least = deciding();
     Interval upper = intervals[least];
     if (!split(intervals[least], upper))
       return;
     for (Interval *half : {&intervals[least], &upper}) {
-      improveCost(*half, stepsOfHalves);
+      improveCost(*half, options.tuning.repeatedSteps);
       fixChoices(*half);
     }
     intervals.insert(intervals.begin() + least + 1, std::move(upper));
@@ -151,14 +145,14 @@ bool Lagrangian::split(Interval &interval, Interval &upper) {
     return false;
   double high = interval.high, most = longestOf(interval);
   if (!std::isfinite(high) && microBatches > 1)
-    high = std::min(interval.low * 4, timeLimit / (microBatches - 1));
+    high = std::min(2 * interval.low, timeLimit / (microBatches - 1));
   if (!std::isfinite(most))
     most = 2 * time;
   else
     high = std::min(high, most / microBatches);
   double bySlowest = microBatches > 1 ? (microBatches - 1) * (high - interval.low) / time : 0;
   double byTime = costMatters ? (most - time) / time : 0;
-  if (std::max(bySlowest, byTime) < worthSplitting)
+  if (std::max(bySlowest, byTime) < options.tuning.worthSplitting)
     return false;
   if (byTime > bySlowest) {
     upper.least = interval.most = (time + most) / 2;
@@ -167,8 +161,8 @@ bool Lagrangian::split(Interval &interval, Interval &upper) {
   }
   upper.low = interval.high = (interval.low + high) / 2;
   dropChoices(interval);
-  improveTime(interval, stepsOfHalves);
-  improveTime(upper, stepsOfHalves);
+  improveTime(interval, options.tuning.repeatedSteps);
+  improveTime(upper, options.tuning.repeatedSteps);
   return true;
 }
 

@@ -69,7 +69,7 @@ double Lagrangian::leastWith(const StageArc &choice, const Interval &interval,
 /// Drops the choices that no placement of interest has in this interval, unless all of it is
 /// solved: reduced-cost fixing.
 void Lagrangian::fixChoices(Interval &interval) const {
-  if (isSolved(interval) || !ascents.fixes)
+  if (isSolved(interval) || !options.uses(Method::Fixing))
     return;
   const Charges time = chargesOf(interval.time.multipliers, 1, /*countsMoney=*/false);
   const Charges cost = costCharges(interval, interval.cost.multipliers);

@@ -13,10 +13,6 @@ namespace heterplan {
 
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
-/// Levels of the first type, and the least of others for which they are worth it.
-constexpr size_t mostLevels = 64, fewestLevels = 8;
-/// Additions of one solve by states, and junctions by states, which are kept.
-constexpr size_t mostStates = 3'000'000, mostPlaces = 150'000;
 /// A sum of shares is not below a level by rounding.
 constexpr double rounding = 1e-9;
 
@@ -42,9 +38,9 @@ template <typename Types, typename ShareOf> size_t stateOf(const Types &types, S
 } // namespace
 
 LevelPaths::LevelPaths(const Evaluator &evaluator, const Resources &resources, PathTable &paths,
-                       int64_t batch)
+                       int64_t batch, const Tuning &tuning)
     : evaluator(evaluator), space(evaluator.space), resources(resources), paths(paths),
-      batch(batch), positions(static_cast<int>(space.positions.size())) {}
+      tuning(tuning), batch(batch), positions(static_cast<int>(space.positions.size())) {}
 
 /// The type that stages pay most for and that is not kept; −1: there is none.
 int LevelPaths::scarcestType(const LagrangianBounds &bounds) const {
@@ -61,16 +57,15 @@ bool LevelPaths::keepMore(Interval &interval, ArrayRef<StageArc> choices) const 
   LagrangianBounds &bounds = interval.time;
   Junctions junctions = junctionsOf(interval, choices);
   const size_t work = additions(interval, choices, junctions), places = junctions.faces.size();
-  if (std::max(work / mostStates, places / mostPlaces) > 0)
+  const size_t states = std::min(tuning.mostStates / work, tuning.mostPlaces / places);
+  if (states == 0)
     return false;
   bool isNew = bounds.junctions.empty();
-  size_t most = std::min(mostStates / work, mostPlaces / places) / bounds.levels.states();
+  const size_t most = states / bounds.levels.states();
   if (int type = scarcestType(bounds); type >= 0 && most > 1) {
-    size_t all(resources.limit(type)), count = std::min({all, mostLevels, most - 1});
-    if (count >= std::min(all, fewestLevels)) {
-      bounds.levels.types.push_back({type, static_cast<int>(count)});
-      isNew = true;
-    }
+    const size_t count = std::min(size_t(resources.limit(type)), most - 1);
+    bounds.levels.types.push_back({type, static_cast<int>(count)});
+    isNew = true;
   }
   if (isNew)
     bounds.junctions = std::move(junctions);

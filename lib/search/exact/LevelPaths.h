@@ -4,8 +4,9 @@
 #pragma once
 
 #include "search/exact/ArcPaths.h"
-#include "search/exact/Resources.h"
-#include "search/exact/Transfers.h"
+#include "search/exact/Tuning.h"
+#include "search/network/Resources.h"
+#include "search/network/Transfers.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -21,7 +22,7 @@ public:
   using Pays = llvm::function_ref<double(const StageArc &)>;
   /// All but `batch`, the samples of a full micro-batch, outlive this.
   LevelPaths(const Evaluator &evaluator, const Resources &resources, PathTable &paths,
-             int64_t batch);
+             int64_t batch, const Tuning &tuning);
 
   /// Keeps neighbours, and the limit of one more type. False where both are kept, or no type is
   /// scarce, or too much is left to look at.
@@ -83,6 +84,7 @@ private:
   const SearchSpace &space;
   const Resources &resources;
   PathTable &paths;
+  const Tuning &tuning;
   const int64_t batch;
   const int positions;
   std::vector<Position> listed; // of the interval in hand

@@ -12,11 +12,10 @@ namespace heterplan {
 
 namespace {
 Expected<double> steadyBound(Evaluator &evaluator, const std::optional<Placement> &best,
-                             SearchOptions options) {
-  constexpr double share = 0.25; // of the work of a search
-  options.gap = 1e-3;
-  auto solver = makeShortestPaths(evaluator);
-  Expected<Solution> solution = searchByBottleneck(evaluator, *solver, options, share, best);
+                             const SearchOptions &options) {
+  auto solver = makeShortestPaths(evaluator, options.tuning);
+  Expected<Solution> solution =
+      searchByBottleneck(evaluator, *solver, options, options.tuning.briefShare, best);
   if (!solution)
     return solution.takeError();
   return solution->bound.value_or(0);
@@ -44,7 +43,7 @@ Expected<double> rootBound(Evaluator &evaluator, const std::optional<Placement> 
       break;
     }
     StageTable table(evaluator, evaluator.space.microBatches[choice]);
-    Bounds bounds(evaluator, table, /*wholeModelGroups=*/true, Ascents());
+    Bounds bounds(evaluator, table, /*wholeModelGroups=*/true, options);
     bounds.tighten(slowest, reached);
     bound = std::min(bound, bounds.root());
   }

@@ -13,10 +13,6 @@ namespace heterplan {
 
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
-/// Work of a count, in stages priced.
-constexpr int64_t countsPerStage = 4;
-/// Work of a solve besides: paths and their placements.
-constexpr int64_t workOfSolve = 1000;
 
 class BottleneckSearch {
 public:
@@ -73,7 +69,7 @@ Expected<double> BottleneckSearch::solve(double limit, int choice, double &reach
   int microBatches = evaluator.space.microBatches[choice];
   CountTable counts(evaluator, microBatches, limit);
   int64_t entries = int64_t(counts.positions) * counts.positions / 2 * counts.types;
-  meter.add(entries / countsPerStage + workOfSolve);
+  meter.add(entries);
   Expected<BottleneckSolver::Answer> answer = solver.solve(counts, microBatches, budget());
   if (!answer)
     return answer.takeError();
@@ -124,18 +120,14 @@ double BottleneckSearch::leastBottleneck() const {
   return std::max(least * (1 - 1e-9), std::numeric_limits<double>::min());
 }
 
-/// The next price to try: the middle of the interval if it is far from the incumbent; else the
-/// price that would just improve on it.
+/// The next limit to try: the middle of the interval, or the one that would just improve on the
+/// incumbent at the least price, where that is shorter.
 double BottleneckSearch::split(const Interval &interval) const {
-  constexpr double close = 0.97, justBelow = 1 - 1e-10;
-  if (std::isfinite(bestObjective) && interval.bound > close * bestObjective) {
-    double improving = interval.low * bestObjective / interval.bound;
-    if (improving > interval.low && improving < interval.high * justBelow)
-      return improving;
-    return std::max(interval.high * justBelow, interval.low);
-  }
-  double high = std::isfinite(interval.high) ? interval.high : interval.low * 1e6;
-  return std::sqrt(interval.low) * std::sqrt(high);
+  const double high = std::isfinite(interval.high) ? interval.high : interval.low * 1e6;
+  const double middle = std::sqrt(interval.low) * std::sqrt(high);
+  if (!std::isfinite(bestObjective))
+    return middle;
+  return std::min(middle, interval.low * bestObjective / interval.bound);
 }
 
 Expected<Solution> BottleneckSearch::runSteadily() {
@@ -184,18 +176,16 @@ double BottleneckSearch::slowestDevice(int choice) {
   return slowest;
 }
 
+/// From stages as slow as one device with all layers, down to where no placement is fast enough.
 Expected<Solution> BottleneckSearch::runOverGrid() {
-  constexpr int steps = 10;
-  constexpr double ratio = 1.6;
-  for (int choice = 0; choice < assignments.choices && !meter.exhausted(); ++choice) {
-    double bottleneck = slowestDevice(choice);
-    for (int step = 0; step < steps && !meter.exhausted(); ++step, bottleneck /= ratio) {
-      double reached = 0;
-      Expected<double> price = solve(bottleneck, choice, reached);
-      if (!price)
-        return price.takeError();
-      if (!std::isfinite(*price))
-        break;
+  for (int choice = 0; choice < assignments.choices; ++choice) {
+    double price = 0, reached = 0;
+    for (double bottleneck = slowestDevice(choice); std::isfinite(price) && !meter.exhausted();
+         bottleneck /= 2) {
+      Expected<double> least = solve(bottleneck, choice, reached);
+      if (!least)
+        return least.takeError();
+      price = *least;
     }
   }
   return Solution{best, std::nullopt, meter.termination(/*proven=*/false, best.has_value())};
@@ -231,7 +221,7 @@ Expected<Solution> searchByBottleneck(Evaluator &evaluator, BottleneckSolver &so
 }
 
 Expected<Solution> Parametric::run(Evaluator &evaluator, const SearchOptions &options) {
-  auto solver = makeShortestPaths(evaluator);
+  auto solver = makeShortestPaths(evaluator, options.tuning);
   return searchByBottleneck(evaluator, *solver, options, 1, std::nullopt);
 }
 

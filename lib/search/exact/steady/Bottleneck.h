@@ -45,7 +45,8 @@ public:
 };
 
 /// By dynamic programming, the devices there are by Lagrange multipliers.
-std::unique_ptr<BottleneckSolver> makeShortestPaths(const Evaluator &evaluator);
+std::unique_ptr<BottleneckSolver> makeShortestPaths(const Evaluator &evaluator,
+                                                    const Tuning &tuning);
 
 /// Searches over limits. It has a bound where the slowest stage alone decides.
 llvm::Expected<Solution> searchByBottleneck(Evaluator &evaluator, BottleneckSolver &solver,

@@ -15,19 +15,17 @@ namespace heterplan {
 
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr size_t mostStages = 30'000;
-constexpr int mostNodes = 20'000; // of Cbc's tree
 
 class BottleneckModel : public BottleneckSolver {
 public:
   BottleneckModel(Evaluator &evaluator, const SearchOptions &options)
-      : evaluator(evaluator), meter(options) {}
+      : evaluator(evaluator), limit(options.tuning.cbcLimit), meter(options) {}
 
   Expected<Answer> solve(const CountTable &counts, int microBatches, double cutoff) override {
     listStages(counts, microBatches);
-    if (stages.size() > mostStages)
+    if (stages.size() > size_t(limit))
       return Diagnostic(Diag::TooLarge, {"", 0, 0, "strategy milp"}).note({}, "use --strategy auto")
-             << "more than " << mostStages << " stages to choose from";
+             << "more than " << limit << " stages to choose from";
     if (stages.empty())
       return Answer{infinity, {}};
     try {
@@ -124,7 +122,7 @@ private:
 
   Expected<Answer> solveByCbc(const CountTable &counts, int microBatches, double cutoff) {
     LinearModel::Limits limits;
-    limits.nodes = mostNodes;
+    limits.nodes = limit;
     limits.seconds = meter.secondsLeft();
     limits.interrupted = [&] { return meter.interrupted(); };
     LinearModel::Solution result = programOf(counts).minimised(limits);
@@ -165,6 +163,7 @@ private:
   }
 
   Evaluator &evaluator;
+  const int limit; // on stages, and on nodes of the tree
   const SearchBudget meter;
   std::vector<Stage> stages;
 };

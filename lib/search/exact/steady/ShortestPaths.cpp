@@ -1,11 +1,13 @@
 // The cheapest stages within a limit as a shortest path over cut positions. Devices beyond those
 // there are cost a price of their own, a Lagrange multiplier for each type, raised by subgradient
 // ascent (Held and Karp, 1971); the paths on the way are candidates.
+#include "search/exact/SubgradientAscent.h"
 #include "search/exact/steady/Bottleneck.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 using namespace llvm;
 
@@ -13,11 +15,11 @@ namespace heterplan {
 
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr int mostAscents = 40;
 
 class ShortestPaths : public BottleneckSolver {
 public:
-  explicit ShortestPaths(const Evaluator &evaluator) : evaluator(evaluator) {}
+  ShortestPaths(const Evaluator &evaluator, const Tuning &tuning)
+      : evaluator(evaluator), tuning(tuning) {}
   Expected<Answer> solve(const CountTable &counts, int microBatches, double cutoff) override;
 
 private:
@@ -27,8 +29,10 @@ private:
   };
   double shortest(const CountTable &counts, ArrayRef<double> prices);
   Placement path(const CountTable &counts, int microBatches) const;
+  std::vector<double> surplus(const Placement &placement) const;
 
   const Evaluator &evaluator;
+  const Tuning &tuning;
   std::vector<Step> steps; // by position and type of the stage that ends there
   int last = -1;           // type of the last stage of the shortest path
 };
@@ -91,6 +95,17 @@ Placement ShortestPaths::path(const CountTable &counts, int microBatches) const 
   return placement;
 }
 
+/// How many more devices of each type than there are a placement takes, as shares.
+std::vector<double> ShortestPaths::surplus(const Placement &placement) const {
+  const std::vector<int> &available = evaluator.space.available;
+  std::vector<double> more(available.size(), -1);
+  for (const PlacedStage &stage : placement.stages) {
+    auto [type, count] = stage.group.counts.front();
+    more[type] += double(count) / available[type];
+  }
+  return more;
+}
+
 Expected<BottleneckSolver::Answer> ShortestPaths::solve(const CountTable &counts, int microBatches,
                                                         double cutoff) {
   const std::vector<int> &available = evaluator.space.available;
@@ -98,57 +113,34 @@ Expected<BottleneckSolver::Answer> ShortestPaths::solve(const CountTable &counts
   double all = 0; // price of every device: no placement costs more
   for (size_t type = 0; type < available.size(); ++type)
     all += types[type].price.value() * available[type];
-  double ceiling = std::min(cutoff, all * (1 + 1e-9));
+  const double ceiling = std::min(cutoff, all * (1 + 1e-9));
   Answer answer;
-  answer.price = -infinity;
-  std::vector<double> prices(available.size()), multipliers(available.size());
-  double scale = 1;
-  for (int ascent = 0; ascent < mostAscents; ++ascent) {
-    double rebate = 0;
-    for (size_t type = 0; type < available.size(); ++type) {
-      prices[type] = types[type].price.value() + multipliers[type];
-      rebate += multipliers[type] * available[type];
-    }
-    double cost = shortest(counts, prices);
+  // Multipliers: of all devices of a type together.
+  SubgradientAscent ascent(std::vector<double>(available.size(), 0), tuning);
+  for (int step = 0; step < tuning.ascentSteps; ++step) {
+    std::vector<double> prices(available.size());
+    for (size_t type = 0; type < available.size(); ++type)
+      prices[type] =
+          types[type].price.value() + ascent.multipliers[type] / std::max(available[type], 1);
+    const double cost = shortest(counts, prices);
+    const double rebate =
+        std::accumulate(ascent.multipliers.begin(), ascent.multipliers.end(), 0.0);
     if (cost == infinity || cost - rebate > ceiling * (1 + 1e-9) + 1e-300)
       return Answer{infinity, std::move(answer.placements)};
-    double bound = cost - rebate;
-    scale = bound > answer.price ? scale : scale * 0.7;
-    answer.price = std::max(answer.price, bound);
+    ascent.take(cost - rebate);
     answer.placements.push_back(path(counts, microBatches));
-    std::vector<int> use(available.size());
-    double paid = 0, norm = 0, slack = 0;
-    for (const PlacedStage &stage : answer.placements.back().stages) {
-      auto [type, count] = stage.group.counts.front();
-      use[type] += count;
-      paid += count * types[type].price.value();
-    }
-    bool within = true;
-    for (size_t type = 0; type < available.size(); ++type) {
-      double over = use[type] - available[type];
-      within &= over <= 0;
-      if (over <= 0 && multipliers[type] == 0)
-        continue;
-      norm += over * over;
-      slack += std::abs(over) * multipliers[type];
-    }
-    if (within && slack <= 1e-12 * std::max(1.0, paid))
-      break; // optimal: nothing that costs extra is left over
-    double step =
-        scale * std::max(ceiling == infinity ? paid : std::min(ceiling, paid * 1.5), paid * 0.05) *
-        0.2 / std::max(norm, 1e-12);
-    for (size_t type = 0; type < available.size(); ++type)
-      multipliers[type] = std::max(0.0, multipliers[type] + step * (use[type] - available[type]));
-    if (scale < 1e-3)
+    if (!ascent.step(surplus(answer.placements.back()),
+                     tuning.aimedBeyond * std::min(ceiling, ascent.best())))
       break;
   }
-  answer.price *= 1 - 1e-12;
+  answer.price = ascent.best() * (1 - 1e-12);
   return answer;
 }
 } // namespace
 
-std::unique_ptr<BottleneckSolver> makeShortestPaths(const Evaluator &evaluator) {
-  return std::make_unique<ShortestPaths>(evaluator);
+std::unique_ptr<BottleneckSolver> makeShortestPaths(const Evaluator &evaluator,
+                                                    const Tuning &tuning) {
+  return std::make_unique<ShortestPaths>(evaluator, tuning);
 }
 
 } // namespace heterplan

@@ -12,14 +12,16 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 /// Rounding must not make a bound exceed the true value.
 constexpr double safety = 1 - 1e-12;
+/// The largest integer that weighs a type; the fewest levels.
+constexpr int finest = 8;
 } // namespace
 
 SteadyBounds::SteadyBounds(const Evaluator &evaluator, const StageTable &table,
-                           bool wholeModelGroups)
+                           bool wholeModelGroups, const Tuning &tuning)
     : evaluator(evaluator), microBatches(table.microBatches),
       positions(static_cast<int>(evaluator.space.positions.size())) {
   setWeights(table);
-  setLevels();
+  setLevels(tuning);
   solve(table, wholeModelGroups);
 }
 
@@ -56,7 +58,6 @@ int SteadyBounds::levelLeft(const PartialPlacement &partial) const {
 
 /// Makes the weights integers, the largest that sum up to at most `mostLevels`, if there are any.
 bool SteadyBounds::weighInIntegers(int mostLevels) {
-  constexpr int finest = 8;
   double largest = *std::max_element(weights.begin(), weights.end());
   for (int scale = finest; scale > 0; --scale) {
     std::vector<double> rounded;
@@ -79,9 +80,10 @@ bool SteadyBounds::weighInIntegers(int mostLevels) {
 
 /// The time grows with the square of cuts and levels. n levels stand for a weight of at most
 /// n·levelStep.
-void SteadyBounds::setLevels() {
-  if (!weighInIntegers(std::clamp(20000 / positions, 16, 256))) {
-    levels = positions <= 64 ? 32 : 8;
+void SteadyBounds::setLevels(const Tuning &tuning) {
+  const int mostLevels = tuning.steadyLevels / positions;
+  if (!weighInIntegers(mostLevels)) {
+    levels = std::max(mostLevels / finest, finest);
     double total = 0;
     for (size_t type = 0; type < weights.size(); ++type)
       total += weights[type] * evaluator.space.available[type];

@@ -20,7 +20,8 @@ class SteadyBounds {
 public:
   /// `wholeModelGroups`: whether groups that are for one-stage plans only count too. `evaluator`
   /// outlives this.
-  SteadyBounds(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups);
+  SteadyBounds(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups,
+               const Tuning &tuning);
 
   /// Least iteration time of any completion, seconds; some layers are open.
   double time(const PartialPlacement &partial) const;
@@ -38,7 +39,7 @@ private:
 
   void setWeights(const StageTable &table);
   bool weighInIntegers(int mostLevels);
-  void setLevels();
+  void setLevels(const Tuning &tuning);
   void solve(const StageTable &table, bool wholeModelGroups);
   std::vector<Least> leastByLevel(const StageTable &table, bool wholeModelGroups, int begin,
                                   int end) const;

@@ -23,8 +23,8 @@ TEST(Bounds, neverPassTheOptimum) {
       continue;
     Evaluation evaluation = *evaluator.evaluate(*best.placement);
     StageTable table(evaluator, best.placement->microBatches);
-    Ascents memory;
-    Bounds bounds(evaluator, table, /*wholeModelGroups=*/true, memory);
+    const SearchOptions options;
+    Bounds bounds(evaluator, table, /*wholeModelGroups=*/true, options);
     EXPECT_LE(bounds.root(), evaluation.objective * (1 + 1e-9)) << "seed " << seed;
     bounds.tighten(evaluation.iteration.value() * 1.5, evaluation.objective * 1.5);
     EXPECT_LE(bounds.root(), evaluation.objective * (1 + 1e-9)) << "seed " << seed;
@@ -49,8 +49,8 @@ TEST(Bounds, theOnlyPlacementIsItsOwnBound) {
   Problem problem = llvm::cantFail(random.problem());
   Evaluator evaluator(problem);
   StageTable table(evaluator, 1);
-  Ascents memory;
-  Bounds bounds(evaluator, table, /*wholeModelGroups=*/true, memory);
+  const SearchOptions options;
+  Bounds bounds(evaluator, table, /*wholeModelGroups=*/true, options);
   auto only = evaluator.evaluate({{{0, 1, DeviceGroup{{{0, 1}}}}}, 1});
   ASSERT_TRUE(only);
   const double infinity = std::numeric_limits<double>::infinity();

@@ -26,8 +26,8 @@ PartialPlacement open(const Evaluator &evaluator) {
 
 double rootOf(Evaluator &evaluator, int microBatches, double target) {
   StageTable table(evaluator, microBatches);
-  Ascents memory;
-  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, memory);
+  const SearchOptions options;
+  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, options);
   lagrangian.tighten(target, infinity);
   return lagrangian.time(open(evaluator));
 }
@@ -97,8 +97,8 @@ TEST(Lagrangian, aLimitThatIsKeptExactlyMixesNoPaths) {
   Problem problem = llvm::cantFail(chain.problem());
   Evaluator evaluator(problem);
   StageTable table(evaluator, 1);
-  Ascents memory;
-  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, memory);
+  const SearchOptions options;
+  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, options);
   const double limit = 4.01;
   lagrangian.tighten(limit, infinity);
   EXPECT_LT(lagrangian.time(open(evaluator)), 3.6);
@@ -123,8 +123,8 @@ TEST(Lagrangian, costCountsTheDevicesThatTheFloorTakes) {
   Problem problem = llvm::cantFail(chain.problem());
   Evaluator evaluator(problem);
   StageTable table(evaluator, 4);
-  Ascents memory;
-  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, memory);
+  const SearchOptions options;
+  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, options);
   // Four micro-batches of one sample. One device takes 16 s for 1 dollar/h; four take 4 + 3·1 s.
   lagrangian.tighten(7 * (1 + 1e-9), infinity);
   EXPECT_LE(lagrangian.cost(open(evaluator)), 4 * 7 * (1 + 1e-9));
@@ -147,8 +147,8 @@ TEST(Lagrangian, aFloorLimitsWhatAllStagesTakeTogether) {
   Problem problem = llvm::cantFail(chain.problem());
   Evaluator evaluator(problem);
   StageTable table(evaluator, 1);
-  Ascents memory;
-  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, memory);
+  const SearchOptions options;
+  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, options);
   // One micro-batch within 4 s. The slow devices alone take 8 s, in whatever stages: two of them
   // cost 1 dollar/h · 4 s each. The fast one takes 2 s.
   lagrangian.tighten(4 * (1 + 1e-9), infinity);
@@ -177,8 +177,8 @@ TEST(Lagrangian, costNeverAboveTheBestPlan) {
                 double cost = best.iteration.value() * best.price.value();
                 StageTable table(evaluator, placement.microBatches);
                 for (double limit : {infinity, cost * 1.5, cost * (1 + 1e-9)}) {
-                  Ascents memory;
-                  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, memory);
+                  const SearchOptions options;
+                  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, options);
                   lagrangian.tighten(best.iteration.value() * (1 + 1e-9), limit);
                   EXPECT_LE(lagrangian.cost(open(evaluator)), cost * (1 + 3e-9));
                 }
@@ -255,8 +255,8 @@ TEST(Lagrangian, limitsThatAreKeptExactlyNeverPassTheBestPlan) {
                 double iteration = best.iteration.value();
                 for (double target : {iteration * 1.5, iteration * (1 + 1e-9)}) {
                   StageTable table(evaluator, placement.microBatches);
-                  Ascents memory;
-                  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, memory);
+                  const SearchOptions options;
+                  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, options);
                   lagrangian.tighten(target, infinity);
                   Listed listed(evaluator, placement);
                   // others may do as well
@@ -279,8 +279,8 @@ TEST(Lagrangian, pathsThatItMetArePlacementsWithinTheLimits) {
   onBestPlans(Objective::Throughput,
               [&](Evaluator &evaluator, const Evaluation &best, const Placement &placement) {
                 StageTable table(evaluator, placement.microBatches);
-                Ascents memory;
-                Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, memory);
+                const SearchOptions options;
+                Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, options);
                 lagrangian.tighten(best.iteration.value() * 1.5, infinity);
                 for (const Lagrangian::Path &path : lagrangian.takePaths()) {
                   std::vector<int> used(evaluator.space.available.size(), 0);
@@ -327,8 +327,8 @@ TEST(Lagrangian, moreDevicesOfAShareStayWhereTheirPartOfATableLeavesRoom) {
   Problem problem = llvm::cantFail(chain.problem());
   Evaluator evaluator(problem);
   StageTable table(evaluator, 4);
-  Ascents memory;
-  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, memory);
+  const SearchOptions options;
+  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, options);
   lagrangian.tighten(infinity, infinity);
   PartialPlacement partial = open(evaluator);
   partial.position = 1;

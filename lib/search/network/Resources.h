@@ -1,7 +1,7 @@
 // The resources that placements share: devices of each type, and money where there is a budget.
 #pragma once
 
-#include "search/exact/PartialPlacement.h"
+#include "search/network/PartialPlacement.h"
 #include "search/placement/Evaluator.h"
 
 #include <vector>

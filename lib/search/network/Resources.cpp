@@ -1,4 +1,4 @@
-#include "search/exact/Resources.h"
+#include "search/network/Resources.h"
 
 namespace heterplan {
 

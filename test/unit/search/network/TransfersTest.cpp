@@ -1,5 +1,5 @@
 // Paths between groups of devices.
-#include "search/exact/Transfers.h"
+#include "search/network/Transfers.h"
 #include "support/RandomProblem.h"
 
 #include "gtest/gtest.h"

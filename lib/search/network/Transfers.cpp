@@ -1,4 +1,4 @@
-#include "search/exact/Transfers.h"
+#include "search/network/Transfers.h"
 
 #include <algorithm>
 #include <limits>

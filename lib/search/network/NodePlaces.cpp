@@ -1,4 +1,4 @@
-#include "search/exact/NodePlaces.h"
+#include "search/network/NodePlaces.h"
 
 #include "llvm/ADT/STLExtras.h"
 
