@@ -192,7 +192,14 @@ Expression emitWhere(NodeEmitter &e) {
   return call("torch.where", {e.in(0), e.operand(1, 2), e.operand(2, 1)});
 }
 
+/// Bounds of 0 and 6 are a ReLU6, whose gradient is 0 at the bounds; that of clamp() is 1 there.
+bool isRelu6(NodeEmitter &e) {
+  return isFloating(e.input(0).type) && e.number(1) == "0.0" && e.number(2) == "6.0";
+}
+
 Expression emitClip(NodeEmitter &e) {
+  if (e.has(1) && e.has(2) && isRelu6(e))
+    return call("F.relu6", {e.in(0)});
   std::vector<std::string> arguments;
   for (auto [name, index] : {std::pair("min", 1), std::pair("max", 2)}) {
     std::string bound;

@@ -174,6 +174,22 @@ TEST(ModelEmitter, ConstantsStandBehindAndNumbersAreWrittenOut) {
   EXPECT_TRUE(has(text, "y = barrier + p(\"bias\")")) << text;
 }
 
+/// torch.clamp() passes gradients at its bounds, and relu6() does not: dead channels lie there.
+TEST(ModelEmitter, ABoundOf6IsARelu6) {
+  GraphBuilder b;
+  auto number = [&](const char *name, float value) {
+    return b.constant(name, values<float>(DataType::Float32, {}, {value}));
+  };
+  TensorId x =
+      b.node("x", "Add", {b.input("in", batched({4})), b.parameter("bias", {4})}, batched({4}));
+  TensorId zero = number("zero", 0), six = number("six", 6), one = number("one", 1);
+  TensorId y = b.node("y", "Clip", {x, zero, six}, batched({4}));
+  b.graph.outputs = {b.node("z", "Clip", {y, zero, one}, batched({4}))};
+  std::string text = emitted(b);
+  EXPECT_TRUE(has(text, "y = F.relu6(x)")) << text;
+  EXPECT_TRUE(has(text, "z = y.clamp(min=0.0, max=1.0)")) << text;
+}
+
 TEST(ModelEmitter, EqualInputsGiveEqualBytes) {
   EXPECT_EQ(emitted(skipNetwork(), {2}), emitted(skipNetwork(), {2}));
 }
