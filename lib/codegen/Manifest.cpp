@@ -115,8 +115,7 @@ bool isPackagePath(StringRef path) {
                                         "background"};
   if (is_contained(names, path) || isNumbered(path, "ranks/", ".json") ||
       isNumbered(path, "weights/stage-", ".safetensors") ||
-      isNumbered(path, "weights/stage-", ".json") ||
-      isNumbered(path, "pareto/", "/plan.json"))
+      isNumbered(path, "weights/stage-", ".json") || isNumbered(path, "pareto/", "/plan.json"))
     return true;
   for (size_t kind = 0; kind < alternativeKinds().size(); ++kind)
     if (path == alternativePath(static_cast<AlternativeKind>(kind)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import copy
+import importlib.util
 import inspect
 import logging
 import os
@@ -44,8 +45,8 @@ def export(
     of the ONNX inputs. `axes`: names of further axes that are left symbolic, by input, such as
     `{"input_ids": {1: "length"}}`; `heterplan compile --dim length=128` gives one a size.
 
-    PyTorch's newer exporter (torch.export, `optimize=False`) writes the file. If it fails, the TorchScript
-    exporter does. A module on the meta device is exported in the other order, since the newer exporter takes
+    PyTorch's newer exporter (torch.export, `optimize=False`) writes the file. If it fails, or the package
+    onnxscript, which it needs, is not there, the TorchScript exporter does. A module on the meta device is exported in the other order, since the newer exporter takes
     three times as long. If a model of Hugging Face needs an attention mask, the file has one as an input.
 
     Parameters that no gradient reaches, as those that forward() uses under torch.no_grad(), are not trained.
@@ -59,9 +60,9 @@ def export(
     Raises ValueError where `inputs` are no such example, HeterplanError where the file would train
     something else than the module. Needs PyTorch and the package onnx.
     """
-    exporters = (export_newer, export_older)
     is_meta = any(each.is_meta for each in (*module.parameters(), *module.buffers()))
-    return export_by(exporters[::-1] if is_meta else exporters, module, inputs, path, output_names, opset, axes)
+    exporters = (export_older, export_newer) if is_meta else (export_newer, export_older)
+    return export_by(exporters, module, inputs, path, output_names, opset, axes)
 
 
 def export_by(
@@ -227,6 +228,9 @@ def export_newer(
 ) -> None:
     """By torch.export, in training mode."""
     import torch
+
+    if importlib.util.find_spec("onnxscript") is None:
+        raise RuntimeError("the newer exporter of PyTorch needs the package onnxscript")
 
     dims = {symbol: torch.export.Dim(symbol) for each in symbols.values() for symbol in each.values()}
     with warnings.catch_warnings(), _exporter_errors():

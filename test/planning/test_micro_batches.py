@@ -37,14 +37,17 @@ def test_a_prime_batch_is_as_fast_as_its_neighbour(tmp_path: Path, objective: st
 
 @pytest.mark.parametrize("model", ["gpt2_small", "resnet50"])
 def test_a_prime_batch_of_a_bundled_model(tmp_path: Path, model: str):
-    speeds = [
+    even, prime = (
         compiled(
             tmp_path / "out", MODELS / f"{model}.onnx", "--cluster", CLUSTERS / "mixed-small.yaml",
             "--batch", batch,
-        )["throughput"]
+        )
         for batch in (1200, 1201)
-    ]  # fmt: skip
-    assert speeds[1] == pytest.approx(speeds[0], rel=0.01)
+    )  # fmt: skip
+    # The same plan with one sample more on one device of each stage takes at most so much longer.
+    shares = [replica["share"] for stage in even["stages"] for replica in stage["replicas"]]
+    assert prime["throughput"] >= even["throughput"] / (1 + 1 / min(shares))
+    assert prime["throughput"] <= 1.01 * even["throughput"]
 
 
 def test_a_batch_far_beyond_the_memory_of_its_device(tmp_path: Path):

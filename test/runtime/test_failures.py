@@ -109,7 +109,7 @@ def test_launcher_passes_the_status_on(tmp_path: Path):
         ({"microBatches": 5}, "5 microBatches of a globalBatch of 4"),
         ({"optimizer": "lbfgs"}, "expected one of sgd, momentum, adam"),
         ({"stage": 4}, "stage 4 of 1"),
-        ({"shard": 1}, "parts[0]: shard 1: replicas of several devices are not supported"),
+        ({"shard": 1}, "shard 1 of 1 in model.py"),
         ({"parts": []}, "the rank has no part of any stage"),
         (
             {"parts": [{"samples": {"count": 4}}, {"samples": {"count": 4}}]},

@@ -26,7 +26,8 @@ TensorData oneRow(const TensorData &data, size_t axis) {
 
 class Repairer {
 public:
-  Repairer(Graph &graph, ArrayRef<Repair> repairs) : graph(graph), repairs(repairs) {
+  Repairer(Graph &graph, ArrayRef<Repair> repairs)
+      : graph(graph), repairs(repairs), values(graph.folder) {
     for (const GraphNode &node : graph.nodes)
       names.try_emplace(node.name, 1);
     for (const GraphTensor &tensor : graph.tensors)
@@ -51,6 +52,7 @@ public:
 private:
   Graph &graph;
   ArrayRef<Repair> repairs;
+  ConstantValues values;
   StringMap<int> names; // and how many more were made of each
 
   void apply(const Repair &repair, GraphNode &node, std::vector<GraphNode> &nodes) {
@@ -96,11 +98,24 @@ private:
     return add(std::move(made));
   }
 
+  /// The same integers in memory, where they lie in a file: what they number can be seen then.
+  TensorId inMemory(TensorId id) {
+    GraphTensor &tensor = graph.tensors[id];
+    if (!tensor.external)
+      return id;
+    TensorData data{tensor.type, {}, values.bytesOf(tensor).str()};
+    for (const Dim &dim : tensor.shape)
+      data.shape.push_back(dim.fixed);
+    tensor.data = std::move(data);
+    tensor.external.reset();
+    return id;
+  }
+
   /// The first row of `source`, plus `step` times the number of the sample: in the first of the
   /// coordinates along the last axis, or in all.
   TensorId numbered(TensorId source, int64_t step, bool coordinates,
                     std::vector<GraphNode> &nodes) {
-    TensorId first = narrowed(source, 0);
+    TensorId first = inMemory(narrowed(source, 0));
     Shape whole = graph.tensors[first].shape, column(whole.size(), Dim{0, 1});
     whole[0] = column[0] = {1, 0};
     TensorData steps = word(step);
