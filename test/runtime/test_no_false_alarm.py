@@ -12,6 +12,7 @@ import pytest
 import torch
 from binary import heterplan, needs_binary
 from ranks import run_ranks
+from slow_cluster import slow_cluster
 from torch import Tensor, nn
 
 pytest.importorskip("transformers")
@@ -21,14 +22,7 @@ import zoo  # noqa: E402
 pytestmark = needs_binary
 
 SEEDS = int(os.environ.get("HETERPLAN_SEEDS", "2"))
-CLUSTER = """
-name: test
-device_types:
-  a: {kind: cpu, memory: 4GiB, price_per_hour: 1, fp32: 2MFLOP/s, bandwidth: 2MB/s}
-  b: {kind: cpu, memory: 4GiB, price_per_hour: 1, fp32: 1MFLOP/s, bandwidth: 1MB/s}
-nodes:
-  - {name: here, devices: {a: 1, b: 1}, link: {bandwidth: 1000GB/s, latency: 1ns}}
-"""
+CLUSTER = slow_cluster("{a: 1, b: 1}")
 
 
 class Lstm(nn.Module):
@@ -56,7 +50,7 @@ EXAMPLES: dict[str, Callable[[], zoo.Example]] = {
 
 @pytest.fixture(scope="module", params=EXAMPLES)
 def plan(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of replicas with unequal shares."""
+    """A plan of replicas with unequal shares."""
     folder = tmp_path_factory.mktemp(request.param)
     model = folder / "model.onnx"
     zoo.export(

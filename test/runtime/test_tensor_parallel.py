@@ -15,19 +15,11 @@ import torch
 from binary import heterplan, needs_binary
 from ranks import run_ranks
 from safetensors.torch import load_file
+from slow_cluster import slow_cluster
 from test_generated_models import Builder
 from torch import Tensor
 
 pytestmark = needs_binary
-
-CLUSTER = """
-name: test
-device_types:
-  a: {kind: cpu, memory: 4GiB, price_per_hour: 1, fp32: 2MFLOP/s, bandwidth: 2MB/s}
-  b: {kind: cpu, memory: 4GiB, price_per_hour: 1, fp32: 1MFLOP/s, bandwidth: 1MB/s}
-nodes:
-  - {name: here, devices: DEVICES, link: {bandwidth: 1000GB/s, latency: 1ns}}
-"""
 
 
 @dataclass(frozen=True)
@@ -56,7 +48,7 @@ PIPELINE = Layout("{a: 2, b: 2}", 2, 4, [1, 1], "pipeline")
 def compile_plan(model: Path, folder: Path, layout: Layout, *options: object) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     cluster = folder / "cluster.yaml"
-    cluster.write_text(CLUSTER.replace("DEVICES", layout.devices))
+    cluster.write_text(slow_cluster(layout.devices))
     pins: list[str] = []
     if layout.is_pipeline:
         layers = folder / "model.layers.json"
