@@ -417,9 +417,12 @@ static Error readTuning(const CompileOptions &options, Tuning &tuning) {
     Expected<size_t> index = choiceOption("--tune", name, tuningNames());
     if (!index)
       return index.takeError();
-    Expected<double> value = realOption("--tune", text.str(), 1, 0, /*inclusive=*/true);
+    Expected<double> value = realOption("--tune", text.str(), 1, 0, /*inclusive=*/false);
     if (!value)
       return value.takeError();
+    constexpr double most = 2e9;
+    if (*value > most)
+      return usageError("--tune") << "'" << text << "' is more than " << int64_t(most);
     setTuning(tuning, name, *value);
   }
   return Error::success();

@@ -11,7 +11,7 @@ struct Tuning {
 #define HETERPLAN_TUNING(field, name, value, help) decltype(value) field = value;
 #include "search/exact/Tuning.def"
 };
-/// Sets the constant `name`. False: there is none of that name.
+/// Sets the constant `name` to a positive number below 2³¹. False: there is none of that name.
 bool setTuning(Tuning &tuning, llvm::StringRef name, double value);
 /// The names of Tuning.def, in order.
 llvm::ArrayRef<const char *> tuningNames();
