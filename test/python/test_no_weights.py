@@ -64,3 +64,14 @@ def test_a_run_refuses_another_model(model: Path, cores: Path) -> None:
         plan.run(steps=1)
     model.write_bytes(bytes_before)
     assert plan.run(steps=1)["losses"]
+
+
+@pytest.mark.parametrize("file", ["../model.onnx", "/etc/passwd"])
+def test_weights_outside_of_the_models_folder_are_refused(model: Path, cores: Path, file: str) -> None:
+    plan = planned(model, cores, "referred", no_weights=True)
+    references = plan.directory / "weights/stage-0000.json"
+    text = references.read_text()
+    assert f'"{model.name}"' in text
+    references.write_text(text.replace(f'"{model.name}"', f'"{file}"'))
+    with pytest.raises(heterplan.HeterplanError, match="is not inside the model's folder"):
+        plan.run(steps=1, allow_edits=True)

@@ -63,7 +63,10 @@ class ReferredTensors(Mapping[str, Tensor]):
     def file_of(self, entry: Any, name: str) -> Path:
         if not isinstance(entry, dict) or not isinstance(entry.get("file"), str):
             raise RuntimeFault(f"{self._path}: '{name}': names no file")
-        return self._folder / entry["file"]
+        file = Path(entry["file"])
+        if file.is_absolute() or ".." in file.parts:
+            raise RuntimeFault(f"{self._path}: '{name}': '{file}' is not inside the model's folder")
+        return self._folder / file
 
     def files(self) -> list[Path]:
         return sorted({self.file_of(entry, name) for name, entry in self._entries.items()})
