@@ -192,6 +192,7 @@ def test_throughputs_of_a_table_are_merged_by_device_and_precision(tmp_path: Pat
         ("{cnn} batch=256 devices=1xrtx-3090", "the throughput is missing"),
         ("{cnn} batch=256 devices=1xrtx-3090 fast/s", "not a number of samples per second"),
         ("{cnn} batch=256 devices=0xrtx-3090 780/s", "not a number and a type"),
+        ("{cnn} batch=256 devices=1xrtx-3090,b:1 780/s", "not a number and a type"),
         ("{cnn} batch=256 devices=1xrtx-3090 colour=red 780/s", "not a setting of a run"),
         ("{cnn} batch=256 devices=1xrtx-309 780/s", "the catalogue has no device"),
     ],

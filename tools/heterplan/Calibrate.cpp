@@ -201,8 +201,10 @@ void printRuns(ArrayRef<ComparedThroughput> runs, ArrayRef<IterationRatio> ratio
   outs() << '\n';
   for (const IterationRatio &each : ratios)
     outs() << "modelled times of '" << each.deviceType << "' in " << nameOf(each.precision)
-           << " count " << fixed(each.ratio, 3) << " times (" << each.runs
+           << " are multiplied by " << fixed(each.ratio, 3) << " (" << each.runs
            << (each.runs == 1 ? " run)\n" : " runs)\n");
+  if (any_of(runs, [](const ComparedThroughput &each) { return each.run.devices > 1; }))
+    outs() << "assumed: devices of one run are linked by PCIe 4\n";
   outs() << "wrote " << options.output << "; compile with '--profile " << options.output << "'\n";
 }
 

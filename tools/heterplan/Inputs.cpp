@@ -315,8 +315,8 @@ void noteRatios(const Cluster &cluster, const ProfileDatabase &profiles, Precisi
     if (const IterationRatio *found = profiles.iterations(type, precision);
         found && noted.insert(type.stated()).second)
       errs() << "note: modelled times of '" << type.stated() << "' in " << nameOf(precision)
-             << " count " << fixed(found->ratio, 2) << " times, by " << found->runs
-             << (found->runs == 1 ? " measured iteration\n" : " measured iterations\n");
+             << " are multiplied by " << fixed(found->ratio, 2) << ", by " << found->runs
+             << (found->runs == 1 ? " known throughput\n" : " known throughputs\n");
 }
 
 Error readProfiles(const std::vector<std::string> &paths, Precision precision, MemoryFormat format,

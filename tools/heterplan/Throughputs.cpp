@@ -10,6 +10,7 @@
 #include "support/Statistics.h"
 #include "support/TemporaryNames.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <cmath>
@@ -50,7 +51,9 @@ Error readDevices(StringRef text, MeasuredThroughput &run) {
   } else {
     run.deviceType = text.str();
   }
-  if (run.devices >= 1 && run.devices <= 1024 && !run.deviceType.empty())
+  auto isOfName = [](char each) { return isAlnum(each) || each == '-' || each == '.'; };
+  const bool isName = !run.deviceType.empty() && all_of(run.deviceType, isOfName);
+  if (run.devices >= 1 && run.devices <= 1024 && isName)
     return Error::success();
   return badRun(run.origin) << "devices '" << text << "' are not a number and a type";
 }
@@ -99,6 +102,7 @@ SmallVector<StringRef, 8> cellsOf(StringRef line) {
   return cells;
 }
 
+/// One node, whose devices are linked by PCIe 4, as nothing else is known of it.
 std::string clusterOf(const MeasuredThroughput &run) {
   return "name: measured\ndevice_types: {" + run.deviceType + ": {catalogue: " + run.deviceType +
          "}}\nnodes: [{name: node, devices: {" + run.deviceType + ": " +
