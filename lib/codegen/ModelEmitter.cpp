@@ -332,9 +332,7 @@ std::string ModelWriter::write() {
   text += "\n\n" + python::statement(0, "STAGES = " + python::tuple(names));
   return std::move(text);
 }
-} // namespace
 
-namespace {
 /// `text`, unless it is no Python.
 Expected<std::string> checked(std::string text, const Graph &graph) {
   if (auto error = python::findSyntaxError(text))

@@ -115,7 +115,7 @@ Expected<Inputs> readInputs(EvaluateOptions &options) {
     return Diagnostic(Diag::StalePlan, {options.placement, 0, 0, ""})
            << planDegree << " devices share each layer of the plan, and " << degree
            << " those of the model";
-  if (!plan && planning->problem.cluster.shardDegree > 1)
+  if (!plan && degree > 1)
     return notWithShards(NotWithShards::OwnPlacement);
   return Inputs{std::move(plan), std::move(*planning)};
 }
