@@ -2,6 +2,7 @@
 
 #include "codegen/Constants.h"
 #include "codegen/Operators.h"
+#include "ir/ModuleWeights.h"
 #include "support/Diagnostic.h"
 
 #include "llvm/ADT/StringSwitch.h"
@@ -234,13 +235,21 @@ std::vector<std::string> NodeEmitter::arguments(StringRef settings) {
   SmallVector<StringRef, 8> names;
   settings.split(names, ' ', -1, false);
   for (StringRef name : names)
-    if (int index = 0; name.consume_front("#") && !name.getAsInteger(10, index)) {
-      if (has(index))
-        arguments[index] = setting(index);
-    } else if (auto entry = node.attributes.find(name.str()); entry != node.attributes.end()) {
-      arguments.push_back((name + "=" + std::visit(PythonLiteral(), entry->second)).str());
-    }
+    if (int index = 0; name.consume_front("#") && !name.getAsInteger(10, index) && has(index))
+      arguments[index] = setting(index);
+  for (std::string &keyword : keywords(settings))
+    arguments.push_back(std::move(keyword));
   return arguments;
+}
+
+std::vector<std::string> NodeEmitter::keywords(StringRef settings) const {
+  SmallVector<StringRef, 8> names;
+  settings.split(names, ' ', -1, false);
+  std::vector<std::string> result;
+  for (StringRef name : names)
+    if (auto entry = node.attributes.find(name.str()); entry != node.attributes.end())
+      result.push_back((name + "=" + std::visit(PythonLiteral(), entry->second)).str());
+  return result;
 }
 
 std::string NodeEmitter::setting(int index) {
@@ -344,7 +353,8 @@ bool hasRule(StringRef domain, StringRef op) { return functionOf(tableKey(domain
 
 Error emitNode(Scope &scope, const GraphNode &node) {
   NodeEmitter emitter(scope, node);
-  EmitFunction function = functionOf(tableKey(node.domain, node.op));
+  EmitFunction function =
+      takesModuleWeights(node) ? emitModuleRecurrent : functionOf(tableKey(node.domain, node.op));
   if (!function)
     return emitter.refuse("there is no rule for it" +
                           (node.domain.empty() ? "" : " in domain '" + node.domain + "'"));

@@ -113,6 +113,9 @@ public:
   /// `settings` (names separated by blanks) that the node has: helpers have ONNX's defaults. A
   /// setting "#2" stands for input 2, written as setting(2).
   std::vector<std::string> arguments(llvm::StringRef settings = "");
+  /// "name=value" for each attribute among `settings`, names separated by blanks, that the node
+  /// has.
+  std::vector<std::string> keywords(llvm::StringRef settings) const;
   /// Input `index` as a number or list where it is a small constant, a tensor otherwise.
   std::string setting(int index);
   /// Writes the body `attribute` as a local function of that name. Fails where it is absent or one

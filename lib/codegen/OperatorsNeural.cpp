@@ -2,6 +2,7 @@
 #include "codegen/Constants.h"
 #include "codegen/Operators.h"
 #include "codegen/Windows.h"
+#include "ir/ModuleWeights.h"
 
 #include <cmath>
 
@@ -258,6 +259,21 @@ Expression emitAttention(NodeEmitter &e) {
     arguments.emplace_back("wants_scores=False");
   e.results = 4;
   return e.helper("attention", arguments);
+}
+
+Expression emitModuleRecurrent(NodeEmitter &e) {
+  const bool isLstm = e.op() == "LSTM";
+  e.results = isLstm ? 3 : 2;
+  std::vector<std::string> weights;
+  for (int i = firstModuleWeight; i < e.operandCount(); ++i)
+    weights.push_back(e.in(i));
+  std::vector<std::string> arguments{e.in(0), "[" + python::join(weights) + "]", e.optional(5)};
+  if (isLstm)
+    arguments.push_back(e.optional(6));
+  for (std::string &keyword :
+       e.keywords(e.op() == "RNN" ? "activations direction layout" : "direction layout"))
+    arguments.push_back(std::move(keyword));
+  return e.helper("module_" + e.op().lower(), arguments);
 }
 
 Expression emitBatchNormalization(NodeEmitter &e) {

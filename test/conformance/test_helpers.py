@@ -55,12 +55,20 @@ def recurrent(gates: int) -> tuple[Tensor, ...]:
     return double(3, 2, 4), double(1, gates * 3, 4), double(1, gates * 3, 3), double(1, gates * 6)
 
 
+def of_module(gates: int) -> tuple[Tensor, ...]:
+    """An input, and the parameters of a module of one direction."""
+    return double(3, 2, 4), double(gates * 3, 4), double(gates * 3, 3), double(gates * 3), double(gates * 3)
+
+
 LENGTHS = torch.tensor([3, 2])
 DIFFERENTIABLE = {
     "lstm": lambda: (lambda *v: ops.lstm(*v)[0], recurrent(4)),
     "lstm of other lengths": lambda: (lambda *v: ops.lstm(*v, LENGTHS)[0], recurrent(4)),
     "gru": lambda: (lambda *v: ops.gru(*v)[0], recurrent(3)),
     "rnn": lambda: (lambda *v: ops.rnn(*v, direction="reverse")[0], recurrent(1)),
+    "module_lstm": lambda: (lambda x, *w: ops.module_lstm(x, w)[0], of_module(4)),
+    "module_gru": lambda: (lambda x, *w: ops.module_gru(x, w)[0], of_module(3)),
+    "module_rnn": lambda: (lambda x, *w: ops.module_rnn(x, w, direction="reverse")[0], of_module(1)),
     "resize": lambda: (
         lambda x: ops.resize(x, None, [1.0, 1.0, 0.6, 1.7], mode="cubic", antialias=1),
         (double(1, 2, 5, 4),),
@@ -110,6 +118,36 @@ def test_kernels_and_loops_compute_the_same() -> None:
         loop = function(x, *both, torch.tensor([3, 3]), **options)
         for found, expected in zip(kernel, loop):
             torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("layout", [0, 1])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize(("name", "order"), [("lstm", (0, 3, 1, 2)), ("gru", (1, 0, 2)), ("rnn", (0,))])
+def test_parameters_of_a_module_compute_what_reordered_ones_do(
+    name: str, order: tuple[int, ...], direction: str, layout: int
+) -> None:
+    torch.manual_seed(0)
+    options: dict[str, Any] = {"direction": direction, "layout": layout}
+    x, states, weights = double(3, 2, 4), [], []
+    directions = 2 if direction == "bidirectional" else 1
+    for _ in range(2 if name == "lstm" else 1):
+        states.append(double(2, directions, 3) if layout else double(directions, 2, 3))
+    if layout:
+        x = x.transpose(0, 1)
+    for _ in range(directions):
+        weights += of_module(len(order))[1:]
+
+    def packed(start: int) -> Tensor:  # in ONNX's order
+        gates = [weight.chunk(len(order)) for weight in weights[start::4]]
+        return torch.stack([torch.cat([each[index] for index in order]) for each in gates])
+
+    found = getattr(ops, f"module_{name}")(x, weights, *states, **options)
+    if name == "gru":
+        options["linear_before_reset"] = 1
+    both = torch.cat([packed(2), packed(3)], dim=1)
+    expected = getattr(ops, name)(x, packed(0), packed(1), both, None, *states, **options)
+    for mine, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(mine, other)
 
 
 def test_random_values_follow_the_seed_of_pytorch() -> None:

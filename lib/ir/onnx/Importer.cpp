@@ -8,6 +8,7 @@
 #include "ir/onnx/fold/Evaluation.h"
 #include "ir/onnx/group/Roles.h"
 #include "ir/onnx/normalize/Identities.h"
+#include "ir/onnx/normalize/RecurrentWeights.h"
 #include "ir/onnx/normalize/Simplification.h"
 #include "ir/onnx/read/ModelFile.h"
 #include "ir/onnx/read/Types.h"
@@ -102,6 +103,7 @@ public:
     applyRepairs(file.graph, evaluations[0].repairs);
     setIterations();
     takeBranches(file.graph);
+    takeModuleWeights(file.graph);
     removeIdentities(file.graph, evaluations);
     fuseActivations(file.graph);
     dropShapeOperands(file.graph);

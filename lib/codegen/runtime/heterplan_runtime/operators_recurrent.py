@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["gru", "lstm", "rnn"]
+__all__ = ["gru", "lstm", "module_gru", "module_lstm", "module_rnn", "rnn"]
 
 Activation = Callable[[Tensor], Tensor]
 State = tuple[Tensor, ...]
@@ -187,50 +187,88 @@ def _laid_out(y: Tensor, states: Sequence[Tensor], layout: int) -> tuple[Tensor,
     return (y.permute(2, 0, 1, 3), *(state.transpose(0, 1) for state in states))
 
 
-def _flat_weights(
+def _reordered(
     w: Tensor, r: Tensor, b: Tensor | None, order: Sequence[int]
-) -> tuple[list[Tensor], bool]:
+) -> list[Tensor]:
     """The weights as PyTorch's kernels take them; `order` names ONNX's gates in PyTorch's order."""
 
     def ordered(weight: Tensor) -> Tensor:
         gates = weight.chunk(len(order))
-        return torch.cat([gates[index] for index in order])
+        return torch.cat([gates[index] for index in order]) if len(order) > 1 else weight
 
     flat = []
     for d in range(w.shape[0]):
         flat += [ordered(w[d]), ordered(r[d])]
         if b is not None:
             flat += [ordered(half) for half in b[d].chunk(2)]
-    return flat, b is not None
+    return flat
 
 
 def _kernel(
     kernel: Callable[..., tuple[Tensor, ...]],
     x: Tensor,
-    weights: tuple[Tensor, Tensor, Tensor | None],
-    order: Sequence[int],
+    weights: Sequence[Tensor],
     initial: Sequence[Tensor | None],
     direction: str,
     layout: int,
 ) -> tuple[Tensor, ...]:
-    """Y and the last states by a kernel of PyTorch."""
-    w, r, b = weights
-    flat, biased = _flat_weights(w, r, b, order)
+    """Y and the last states by a kernel of PyTorch, with `weights` as a module has them."""
+    directions = 2 if direction == "bidirectional" else 1
     if layout:
         x = x.transpose(0, 1)
         initial = [None if state is None else state.transpose(0, 1) for state in initial]
     if direction == "reverse":
         x = x.flip(0)
-    zeros = x.new_zeros(w.shape[0], x.shape[1], r.shape[2])
+    zeros = x.new_zeros(directions, x.shape[1], weights[1].shape[1])
     states = [(zeros if state is None else state).contiguous() for state in initial]
     start = states if len(states) > 1 else states[0]
-    bidirectional = direction == "bidirectional"
+    biased = len(weights) == 4 * directions
     training = torch.is_grad_enabled()  # without, cuDNN keeps nothing for the backward pass
-    y, *last = kernel(x, start, flat, biased, 1, 0.0, training, bidirectional, False)
+    y, *last = kernel(x, start, weights, biased, 1, 0.0, training, directions == 2, False)
     if direction == "reverse":
         y = y.flip(0)
-    y = y.unflatten(-1, (w.shape[0], -1)).transpose(1, 2)
+    y = y.unflatten(-1, (directions, -1)).transpose(1, 2)
     return _laid_out(y, last, layout)
+
+
+def module_lstm(
+    x: Tensor,
+    weights: Sequence[Tensor],
+    initial_h: Tensor | None = None,
+    initial_c: Tensor | None = None,
+    *,
+    direction: str = "forward",
+    layout: int = 0,
+) -> tuple[Tensor, ...]:
+    """Y, Y_h, Y_c of an LSTM with the parameters of a torch.nn.LSTM of one layer: for each
+    direction weight_ih, weight_hh and, if the module has biases, bias_ih and bias_hh."""
+    return _kernel(torch.lstm, x, weights, (initial_h, initial_c), direction, layout)
+
+
+def module_gru(
+    x: Tensor,
+    weights: Sequence[Tensor],
+    initial_h: Tensor | None = None,
+    *,
+    direction: str = "forward",
+    layout: int = 0,
+) -> tuple[Tensor, ...]:
+    """Y, Y_h of a GRU with the parameters of a torch.nn.GRU of one layer, as module_lstm()."""
+    return _kernel(torch.gru, x, weights, (initial_h,), direction, layout)
+
+
+def module_rnn(
+    x: Tensor,
+    weights: Sequence[Tensor],
+    initial_h: Tensor | None = None,
+    *,
+    activations: Sequence[str] = ("tanh",),
+    direction: str = "forward",
+    layout: int = 0,
+) -> tuple[Tensor, ...]:
+    """Y, Y_h of an RNN with the parameters of a torch.nn.RNN of one layer, as module_lstm()."""
+    kernel = torch.rnn_relu if activations[0].lower() == "relu" else torch.rnn_tanh
+    return _kernel(kernel, x, weights, (initial_h,), direction, layout)
 
 
 def _is_plain(
@@ -263,7 +301,7 @@ def lstm(
     names = activations or default * w.shape[0]
     initial = (initial_h, initial_c)
     if p is None and not input_forget and _is_plain(names, default, sequence_lens, clip):
-        return _kernel(torch.lstm, x, (w, r, b), (0, 2, 3, 1), initial, direction, layout)
+        return _kernel(torch.lstm, x, _reordered(w, r, b, (0, 2, 3, 1)), initial, direction, layout)
     functions = _activations(names, activation_alpha, activation_beta)
 
     def step(cell: _Direction, value: Tensor, state: State) -> State:
@@ -294,7 +332,8 @@ def gru(
     default = ("sigmoid", "tanh")
     names = activations or default * w.shape[0]
     if linear_before_reset and _is_plain(names, default, sequence_lens, clip):
-        return _kernel(torch.gru, x, (w, r, b), (1, 0, 2), (initial_h,), direction, layout)
+        weights = _reordered(w, r, b, (1, 0, 2))
+        return _kernel(torch.gru, x, weights, (initial_h,), direction, layout)
     functions = _activations(names, activation_alpha, activation_beta)
 
     def step(cell: _Direction, value: Tensor, state: State) -> State:
@@ -324,7 +363,8 @@ def rnn(
     names = activations or ("tanh",) * w.shape[0]
     for function, kernel in (("tanh", torch.rnn_tanh), ("relu", torch.rnn_relu)):
         if _is_plain(names, (function,), sequence_lens, clip):
-            return _kernel(kernel, x, (w, r, b), (0,), (initial_h,), direction, layout)
+            weights = _reordered(w, r, b, (0,))
+            return _kernel(kernel, x, weights, (initial_h,), direction, layout)
     functions = _activations(names, activation_alpha, activation_beta)
     return _recurrent(
         x, w, r, b, sequence_lens, (initial_h,), None, _rnn_step, functions, direction, layout, clip

@@ -1,7 +1,9 @@
-// LSTM and GRU over a sequence. ONNX and oneDNN count gates in different orders, and ONNX has
-// directions one after the other where oneDNN has them side by side.
+// LSTM and GRU over a sequence. ONNX, PyTorch and oneDNN count gates in different orders. ONNX has
+// directions one after the other where oneDNN has them side by side, and a module of PyTorch has a
+// tensor for each.
 #include "cost/kernels/Recurrence.h"
 #include "cost/kernels/cpu/Kernel.h"
+#include "ir/ModuleWeights.h"
 
 #include <type_traits>
 
@@ -19,7 +21,8 @@ dnnl::memory part(const dnnl::memory &memory, const Dims &dims, const Dims &stri
 }
 
 /// `weights[g]` is the place of oneDNN's gate g in ONNX's weights; `biases` pairs oneDNN's biases
-/// with the places in ONNX's, of which some are sums of two.
+/// with the places in ONNX's, of which some are sums of two. ofModule() has the places in the
+/// parameters of a module.
 struct Gates {
   std::vector<int64_t> weights;
   std::vector<std::pair<int64_t, int64_t>> biases;
@@ -34,10 +37,27 @@ const Gates lstmGates{
 const Gates gruGates{{0, 1, 2}, {{0, 0}, {1, 1}, {2, 2}, {0, 3}, {1, 4}, {2, 5}}, 3};
 const Gates resetAfterGates{{0, 1, 2}, {{0, 0}, {1, 1}, {2, 2}, {0, 3}, {1, 4}, {3, 5}}, 4};
 
+/// `gates` with the places that they have in the parameters of a module.
+Gates ofModule(Gates gates, llvm::StringRef op) {
+  llvm::ArrayRef<int> places = gatesOfModule(op);
+  const auto count = int64_t(places.size());
+  for (int64_t &place : gates.weights)
+    place = places[place];
+  for (auto &[mine, place] : gates.biases)
+    place = place / count * count + places[place % count];
+  return gates;
+}
+
+/// The place of the weights of one direction: an input and the first element in it.
+struct Source {
+  size_t input;
+  int64_t offset = 0;
+};
+
 template <typename Forward, typename Backward> class Recurrent : public Kernel {
 public:
   Recurrent(const Call &call, const Recurrence &shape, const Gates &gates)
-      : Kernel(call), shape(shape), gates(gates) {
+      : Kernel(call), shape(shape), gates(gates), parameters(moduleWeights(call.node).size()) {
     int64_t count = int64_t(gates.weights.size());
     for (int64_t from : {shape.width, shape.hidden})
       weightDims.push_back({1, shape.directions, from, count, shape.hidden});
@@ -57,9 +77,9 @@ public:
   }
 
   void forward() override {
-    if (given(inputs, 3)) {
+    if (hasBias()) {
       zero(bias);
-      eachBias(bias, inputs[3].value, [](float &ours, float &theirs) { ours += theirs; });
+      eachBias(bias, &Slot::value, [](float &ours, float &theirs) { ours += theirs; });
     }
     Kernel::forward();
   }
@@ -69,8 +89,8 @@ public:
       zero(gradient); // oneDNN adds to it
     zero(biasGradient);
     Kernel::backward();
-    if (given(inputs, 3) && wants(3))
-      eachBias(biasGradient, inputs[3].gradient, [](float &ours, float &theirs) { theirs = ours; });
+    if (hasBias())
+      eachBias(biasGradient, &Slot::gradient, [](float &ours, float &theirs) { theirs = ours; });
   }
 
 private:
@@ -96,28 +116,57 @@ private:
     return slot;
   }
 
-  /// body(bias of oneDNN, bias of ONNX) for each pair.
-  template <typename Body>
-  void eachBias(const dnnl::memory &ours, const dnnl::memory &theirs, Body body) const {
-    int64_t hidden = shape.hidden, blocks = 2 * int64_t(gates.weights.size());
-    for (int64_t direction = 0; direction < shape.directions; ++direction)
-      for (auto [mine, other] : gates.biases)
-        for (int64_t k = 0; k < hidden; ++k)
-          body(floats(ours)[(direction * gates.biasCount + mine) * hidden + k],
-               floats(theirs)[(direction * blocks + other) * hidden + k]);
+  int64_t perDirection() const { return parameters / shape.directions; }
+  bool hasBias() const { return parameters ? perDirection() == 4 : given(inputs, 3); }
+
+  /// Weights of the layer (0) or of the state (1).
+  Source weightOf(size_t which, int64_t direction) const {
+    if (parameters)
+      return {firstModuleWeight + size_t(direction * perDirection()) + which};
+    const Dims &dims = weightDims[which];
+    return {1 + which, direction * dims[2] * dims[3] * dims[4]};
   }
 
-  /// Copies gates between ONNX's (direction, gate, to, from) and (1, direction, from, gate, to).
-  void moveGates(Steps &steps, const Dims &dims, const dnnl::memory &onnx, const dnnl::memory &ours,
+  /// The half of the biases that is added beside the input (0) or beside the state (1).
+  Source biasOf(int64_t half, int64_t direction) const {
+    if (parameters)
+      return {firstModuleWeight + size_t(direction * perDirection() + 2 + half)};
+    return {3, (2 * direction + half) * int64_t(gates.weights.size()) * shape.hidden};
+  }
+
+  /// body(bias of oneDNN, bias of the model) for each pair, where the model has that memory.
+  template <typename Body>
+  void eachBias(const dnnl::memory &ours, dnnl::memory Slot::*memory, Body body) const {
+    const int64_t hidden = shape.hidden, count = int64_t(gates.weights.size());
+    for (int64_t direction = 0; direction < shape.directions; ++direction)
+      for (auto [mine, other] : gates.biases) {
+        Source source = biasOf(other / count, direction);
+        const dnnl::memory &theirs = inputs[source.input].*memory;
+        if (!theirs.get(/*allow_empty=*/true))
+          continue;
+        float *first = floats(theirs) + source.offset + other % count * hidden;
+        for (int64_t k = 0; k < hidden; ++k)
+          body(floats(ours)[(direction * gates.biasCount + mine) * hidden + k], first[k]);
+      }
+  }
+
+  /// Copies gates between the model's (gate, to, from) of each direction, where it has that memory,
+  /// and (1, direction, from, gate, to).
+  void moveGates(Steps &steps, size_t which, dnnl::memory Slot::*memory, const dnnl::memory &ours,
                  bool toOurs) const {
+    const Dims &dims = weightDims[which];
     int64_t from = dims[2], count = dims[3], to = dims[4];
-    for (int64_t gate = 0; gate < count; ++gate) {
-      Dims size{dims[1], from, to};
-      dnnl::memory theirs =
-          part(onnx, size, {count * to * from, 1, from}, gates.weights[gate] * to * from);
-      dnnl::memory mine = part(ours, size, {from * count * to, count * to, 1}, gate * to);
-      const dnnl::memory &source = toOurs ? theirs : mine, &target = toOurs ? mine : theirs;
-      addReorder(steps, source.get_desc(), source, target.get_desc(), target);
+    for (int64_t direction = 0; direction < shape.directions; ++direction) {
+      Source place = weightOf(which, direction);
+      const dnnl::memory &model = inputs[place.input].*memory;
+      for (int64_t gate = 0; gate < count && model.get(/*allow_empty=*/true); ++gate) {
+        dnnl::memory theirs =
+            part(model, {from, to}, {1, from}, place.offset + gates.weights[gate] * to * from);
+        dnnl::memory mine =
+            part(ours, {from, to}, {count * to, 1}, (direction * from * count + gate) * to);
+        const dnnl::memory &source = toOurs ? theirs : mine, &target = toOurs ? mine : theirs;
+        addReorder(steps, source.get_desc(), source, target.get_desc(), target);
+      }
     }
   }
 
@@ -186,7 +235,7 @@ private:
     workspace = dnnl::memory(description.workspace_desc(), engine());
     for (size_t which : {0, 1}) {
       ordered.push_back(fresh(weightDims[which]));
-      moveGates(forwardSteps, weightDims[which], inputs[1 + which].value, ordered[which], true);
+      moveGates(forwardSteps, which, &Slot::value, ordered[which], true);
     }
     dnnl::memory layer = as(ordered[0], description.weights_layer_desc(), forwardSteps);
     dnnl::memory state = as(ordered[1], description.weights_iter_desc(), forwardSteps);
@@ -218,14 +267,13 @@ private:
     for (size_t which : {0, 1}) {
       orderedGradients.push_back(
           as(weightGradients[which], plain(weightDims[which]), backwardSteps));
-      if (wants(1 + which))
-        moveGates(backwardSteps, weightDims[which], inputs[1 + which].gradient,
-                  orderedGradients[which], false);
+      moveGates(backwardSteps, which, &Slot::gradient, orderedGradients[which], false);
     }
   }
 
   Recurrence shape;
   Gates gates;
+  int64_t parameters; // of a module; 0: the weights are ONNX's
   // Weights of the layer and of the state: (1, direction, from, gate, to).
   std::vector<Dims> weightDims;
   std::vector<dnnl::memory> ordered, orderedGradients; // by oneDNN's gates
@@ -238,7 +286,8 @@ private:
 
 template <typename Forward, typename Backward>
 std::unique_ptr<Kernel> make(const Call &call, const Recurrence &shape, const Gates &gates) {
-  return std::make_unique<Recurrent<Forward, Backward>>(call, shape, gates);
+  return std::make_unique<Recurrent<Forward, Backward>>(
+      call, shape, takesModuleWeights(call.node) ? ofModule(gates, call.node.op) : gates);
 }
 } // namespace
 

@@ -1,5 +1,6 @@
 #include "ir/onnx/group/OperatorWork.h"
 
+#include "ir/ModuleWeights.h"
 #include "ir/NodeAttributes.h"
 
 #include <algorithm>
@@ -114,13 +115,18 @@ double determinant(const View &view) {
 }
 
 /// X is [T, N, I] (or [N, T, I]), W [D, gates·H, I], R [D, gates·H, H]: at each step of each sample
-/// both are multiplied with a vector. The work of the gates themselves is below one in H.
+/// both are multiplied with a vector, also if they are parameters of a module, one for each
+/// direction. The work of the gates themselves is below one in H.
 double recurrentSteps(const View &view) {
   ArrayRef<Dim> x = view.shape(view.input(0));
   if (x.size() != 3)
     return 0;
   double steps = at(x[0]) * at(x[1]);
-  return 2 * steps * (view.facts.elements(view.input(1)) + view.facts.elements(view.input(2)));
+  double weights = view.facts.elements(view.input(1)) + view.facts.elements(view.input(2));
+  for (TensorId id : moduleWeights(view.node))
+    if (view.facts.graph.tensors[id].shape.size() == 2) // others are biases
+      weights += view.facts.elements(id);
+  return 2 * steps * weights;
 }
 
 namespace {

@@ -1,6 +1,7 @@
 #include "ir/onnx/group/Operators.h"
 
 #include "ir/Bodies.h"
+#include "ir/ModuleWeights.h"
 #include "ir/onnx/group/OperatorWork.h"
 #include "ir/onnx/group/Roles.h"
 
@@ -99,6 +100,8 @@ double backwardFlops(const View &view, const Entry &entry, double forward) {
   int gradients = 0;
   for (size_t i = 0; i < operands; ++i)
     gradients += view.differentiable(view.input(i));
+  gradients +=
+      any_of(moduleWeights(view.node), [&](TensorId id) { return view.differentiable(id); });
   return forward * std::min(gradients, 2);
 }
 

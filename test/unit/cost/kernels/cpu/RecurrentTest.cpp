@@ -1,6 +1,8 @@
 // LSTM and GRU, step by step.
 #include "../Harness.h"
 
+#include "ir/ModuleWeights.h"
+
 #include <cmath>
 
 using namespace heterplan;
@@ -121,6 +123,45 @@ TEST_F(KernelTest, GruInAllDirections) {
   for (bool resetAfter : {false, true})
     for (const char *direction : {"forward", "reverse", "bidirectional"})
       check(caseOf({"GRU", direction, resetAfter}));
+}
+
+/// ONNX's weights as the parameters of a module, which has its gates in another order.
+std::vector<Values> packed(const std::vector<Values> &in, const Kind &kind) {
+  std::vector<Values> result(in.begin(), in.begin() + 7);
+  llvm::ArrayRef<int> places = gatesOfModule(kind.op);
+  const size_t each = (in.size() - firstModuleWeight) / size_t(kind.directions());
+  for (size_t d = 0; d < size_t(kind.directions()); ++d)
+    for (size_t part = 0; part < each; ++part) {
+      const Values &parameter = in[firstModuleWeight + each * d + part];
+      const auto gate = long(parameter.size() / places.size());
+      for (int place : places)
+        result[std::min<size_t>(part + 1, 3)].insert(result[std::min<size_t>(part + 1, 3)].end(),
+                                                     parameter.begin() + place * gate,
+                                                     parameter.begin() + (place + 1) * gate);
+    }
+  result[3].resize(size_t(kind.directions()) * 2 * kind.gates() * hidden);
+  return result;
+}
+
+TEST_F(KernelTest, RecurrenceWithTheParametersOfAModule) {
+  for (bool biased : {true, false})
+    for (const Kind &kind : {Kind{"LSTM", "reverse"}, Kind{"LSTM", "bidirectional"},
+                             Kind{"GRU", "forward", true}, Kind{"GRU", "bidirectional", true}}) {
+      Case test = caseOf(kind);
+      const int64_t rows = kind.gates() * hidden;
+      for (size_t index : {1, 2, 3})
+        test.inputs[index].clear();
+      test.inputs.resize(firstModuleWeight);
+      for (int d = 0; d < kind.directions(); ++d) {
+        test.inputs.insert(test.inputs.end(), {{rows, width}, {rows, hidden}});
+        if (biased)
+          test.inputs.insert(test.inputs.end(), {{rows}, {rows}});
+      }
+      test.reference = [kind](const std::vector<Values> &in) {
+        return unroll(packed(in, kind), kind);
+      };
+      check(test);
+    }
 }
 
 TEST_F(KernelTest, RecurrenceWithoutBiasesAndFirstStates) {
