@@ -205,7 +205,8 @@ def strip(path: Path) -> None:
 
 def write(name: str, folder: Path) -> Path:
     """The file of model `name`, exported where it is missing."""
-    from heterplan import exporting
+    from heterplan.exporting import export, export_by
+    from heterplan.newer_exporter import export_newer
 
     path = folder / f"{name}.onnx"
     if not path.exists():
@@ -217,9 +218,9 @@ def write(name: str, folder: Path) -> Path:
         inputs = {key: torch.zeros_like(value, device=device) for key, value in inputs.items()}
         part = folder / "part.onnx"
         if device == "meta":  # the other exporter takes parameters of equal shapes for one
-            exporting._export_newer(model, inputs, SAMPLES, part, None, 18, False)
+            export_by((export_newer,), model, inputs, part)
         else:
-            exporting.export(model, inputs, part)
+            export(model, inputs, part)
             strip(part)
         part.rename(path)
     return path

@@ -137,6 +137,8 @@ Expression emitVariadic(NodeEmitter &e) {
     return python::join(inputs, " + ");
   if (e.op() == "Mean")
     return "(" + python::join(inputs, " + ") + ") / " + std::to_string(inputs.size());
+  if (e.text("function", "") == "clamp" && inputs.size() == 2) // the whole gradient at a bound
+    return call(inputs[0] + ".clamp", {(e.op() == "Min" ? "max=" : "min=") + inputs[1]});
   std::string function = e.op() == "Min" ? "torch.minimum(" : "torch.maximum(", opening;
   for (size_t i = 1; i < inputs.size(); ++i) {
     opening += function;
@@ -192,14 +194,20 @@ Expression emitWhere(NodeEmitter &e) {
   return call("torch.where", {e.in(0), e.operand(1, 2), e.operand(2, 1)});
 }
 
-/// Bounds of 0 and 6 are a ReLU6, whose gradient is 0 at the bounds; that of clamp() is 1 there.
-bool isRelu6(NodeEmitter &e) {
-  return isFloating(e.input(0).type) && e.number(1) == "0.0" && e.number(2) == "6.0";
+/// hardtanh() has no gradient at its bounds, clamp() has. If the file does not say which of them a
+/// Clip is, bounds of 0 and 6 are a ReLU6, which is a hardtanh().
+bool isHardtanh(NodeEmitter &e) {
+  if (!e.has(1) || !e.has(2) || !isFloating(e.input(0).type) || !e.number(1) || !e.number(2))
+    return false;
+  return e.text("function", e.number(1) == "0.0" && e.number(2) == "6.0" ? "hardtanh" : "clamp") ==
+         "hardtanh";
 }
 
 Expression emitClip(NodeEmitter &e) {
-  if (e.has(1) && e.has(2) && isRelu6(e))
-    return call("F.relu6", {e.in(0)});
+  if (isHardtanh(e))
+    return e.number(1) == "0.0" && e.number(2) == "6.0"
+               ? call("F.relu6", {e.in(0)})
+               : call("F.hardtanh", {e.in(0), *e.number(1), *e.number(2)});
   std::vector<std::string> arguments;
   for (auto [name, index] : {std::pair("min", 1), std::pair("max", 2)}) {
     std::string bound;

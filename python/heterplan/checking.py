@@ -12,12 +12,13 @@ from torch import nn
 from torch.utils import _pytree
 
 from .errors import CheckFailed, HeterplanError
-from .exporting import example_of, taking
+from .example import example_of
+from .inputs import taking
 from .modules import WholeModel, _part, read_tensors
 from .program import option_words
 
 if TYPE_CHECKING:
-    from .exporting import Inputs
+    from .inputs import Inputs
     from .plans import Plan
 
 

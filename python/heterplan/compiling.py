@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .errors import CheckFailed, HeterplanError, Infeasible
-from .exporting import export, export_by, export_older, samples_of
+from .exporting import export, export_by
+from .inputs import samples_of
+from .older_exporter import export_older
 from .plans import Plan
 from .program import option_words, run
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from .exporting import Inputs
+    from .inputs import Inputs
     from .options import CompileOptions
 
 PathLike = str | os.PathLike[str]

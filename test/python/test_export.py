@@ -10,9 +10,12 @@ import onnx.numpy_helper
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 import heterplan
-from heterplan.exporting import export_by, export_newer, export_older
+from heterplan.exporting import export_by
+from heterplan.newer_exporter import export_newer
+from heterplan.older_exporter import export_older
 
 
 class Mixed(nn.Module):
@@ -133,6 +136,36 @@ def test_both_exporters_name_layers_by_modules(tmp_path: Path) -> None:
         names[exporter] = [node.name for node in onnx.load(tmp_path / "stack.onnx").graph.node]
     assert names[export_newer] == ["/layers.0/Gemm", "/layers.1/Gemm", "/Relu", "/layers.1/Gemm_1"]
     assert [name.split("/")[1] for name in names[export_older] if "layers" in name] == ["layers.0", "layers.1", "layers.1_1"]
+
+
+class Bounded(nn.Module):
+    """Functions that bound their argument. PyTorch gives some of them a gradient at the bounds."""
+
+    functions = (
+        functional.hardtanh, lambda x: functional.hardtanh(x, -2.0, 3.0), functional.relu6, lambda x: x.clamp(-2.0, 3.0),
+        lambda x: x.clamp(0, 6), lambda x: x.clamp(min=-2.0), lambda x: x.clamp(torch.tensor(-2.0), torch.tensor(3.0)),
+    )  # fmt: skip
+
+    def __init__(self, points: int) -> None:
+        super().__init__()
+        self.factors = nn.Parameter(torch.ones(len(self.functions), points))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.stack([each(x * factor) for each, factor in zip(self.functions, self.factors, strict=True)], dim=1)
+
+
+@pytest.mark.parametrize("exporter", [export_newer, export_older])
+def test_bounds_have_the_gradients_of_the_module(
+    exporter: Callable[..., None], tmp_path: Path, cores: Path
+) -> None:
+    points = torch.tensor([-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 6.0, 7.0]).repeat(2, 1)
+    module = Bounded(points.shape[1])
+    export_by((exporter,), module, points, tmp_path / "model.onnx")
+    whole = heterplan.compile(tmp_path / "model.onnx", cores, batch=2).module()
+    whole(x=points).sum().backward()
+    module(points).sum().backward()
+    (found,) = whole.parameters()
+    torch.testing.assert_close(found.grad, module.factors.grad)
 
 
 @pytest.mark.parametrize("exporter", [export_newer, export_older])

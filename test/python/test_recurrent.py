@@ -11,7 +11,9 @@ import torch
 from torch import Tensor, nn
 
 import heterplan
-from heterplan.exporting import export_by, export_newer, export_older
+from heterplan.exporting import export_by
+from heterplan.newer_exporter import export_newer
+from heterplan.older_exporter import export_older
 
 
 class Recurrent(nn.Module):

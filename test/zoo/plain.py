@@ -39,6 +39,21 @@ class Dlrm(nn.Module):
         return self.top(torch.cat([low, products], 1))
 
 
+class Bounded(nn.Module):
+    """Bounds that a layer which starts at zero lies on: a hard-tanh has no gradient there, a clamp has one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hard, self.soft = nn.Linear(6, 8), nn.Linear(6, 8)
+        self.out = nn.Linear(16, 3)
+        for each in (self.hard, self.soft):
+            nn.init.zeros_(each.weight)
+            nn.init.zeros_(each.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(torch.cat([F.hardtanh(self.hard(x), 0.0, 2.0), self.soft(x).clamp(0.0, 2.0)], 1))
+
+
 class Bags(nn.Module):
     """EmbeddingBag over a matrix: a bag a sample."""
 
@@ -478,6 +493,7 @@ PLAIN: dict[str, Entry] = {
     ),
     "tabular": Entry(Tabular, {"numbers": noise(5), "categories": tokens(20, 3)}),
     "dlrm": Entry(Dlrm, {"dense": noise(6), "sparse": tokens(30, 4)}),
+    "hard-tanh": Entry(Bounded, {"x": noise(6)}),
     "embedding-bag": Entry(Bags, {"words": tokens(40, 7)}),
     "standardized": Entry(Standardized, {"image": noise(3, 8, 8)}),
     "token-types": Entry(TokenTypes, {"words": tokens(30, 7)}),

@@ -10,6 +10,7 @@
 #include "ir/onnx/normalize/Identities.h"
 #include "ir/onnx/normalize/RecurrentWeights.h"
 #include "ir/onnx/normalize/Simplification.h"
+#include "ir/onnx/read/ExporterTraces.h"
 #include "ir/onnx/read/ModelFile.h"
 #include "ir/onnx/read/Types.h"
 
@@ -109,6 +110,8 @@ public:
     dropShapeOperands(file.graph);
     prune(file.graph);
     markDifferentiable(file.graph);
+    if (file.fromPyTorch && !file.parameters)
+      noteBounds(file.graph, file.graph.guesses);
     if (batch.asWritten)
       if (Error error = checkEachSample(file, batch))
         return error;

@@ -190,6 +190,28 @@ TEST(ModelEmitter, ABoundOf6IsARelu6) {
   EXPECT_TRUE(has(text, "z = y.clamp(min=0.0, max=1.0)")) << text;
 }
 
+/// The file may say which function of PyTorch a bound is.
+TEST(ModelEmitter, BoundsHaveTheGradientOfTheFunctionThatTheFileNames) {
+  GraphBuilder b;
+  auto number = [&](const char *name, float value) {
+    return b.constant(name, values<float>(DataType::Float32, {}, {value}));
+  };
+  std::map<std::string, Attribute> hard = {{"function", std::string("hardtanh")}};
+  std::map<std::string, Attribute> clamp = {{"function", std::string("clamp")}};
+  TensorId x =
+      b.node("x", "Add", {b.input("in", batched({4})), b.parameter("bias", {4})}, batched({4}));
+  TensorId zero = number("zero", 0), six = number("six", 6), two = number("two", -2);
+  TensorId a = b.node("a", "Clip", {x, two, six}, batched({4}), hard);
+  TensorId c = b.node("c", "Clip", {a, zero, six}, batched({4}), clamp);
+  TensorId d = b.node("d", "Max", {c, b.parameter("low", {4})}, batched({4}), clamp);
+  b.graph.outputs = {b.node("e", "Max", {d, b.parameter("other", {4})}, batched({4}))};
+  std::string text = emitted(b);
+  EXPECT_TRUE(has(text, "F.hardtanh(x, (-2.0), 6.0)")) << text;
+  EXPECT_TRUE(has(text, ".clamp(min=0.0, max=6.0)")) << text;
+  EXPECT_TRUE(has(text, ".clamp(min=p(\"low\"))")) << text;
+  EXPECT_TRUE(has(text, "torch.maximum(")) << text;
+}
+
 TEST(ModelEmitter, EqualInputsGiveEqualBytes) {
   EXPECT_EQ(emitted(skipNetwork(), {2}), emitted(skipNetwork(), {2}));
 }

@@ -58,13 +58,14 @@ struct AttributePrinter {
   }
 };
 
-/// Leaves out the padding row of a lookup, which takes the same time with and without one.
+/// Leaves out the padding row of a lookup and the function that a bound stands for: they decide
+/// gradients, not times.
 void printOperator(raw_ostream &os, const GraphNode &node) {
   os << node.domain << (node.domain.empty() ? "" : ".") << node.op;
   const char *separator = "[";
   bool any = false;
   for (const auto &[name, value] : node.attributes) {
-    if (name == "padding_idx")
+    if (name == "padding_idx" || name == "function")
       continue;
     os << separator << name << '=';
     std::visit(AttributePrinter{os}, value);

@@ -1,5 +1,8 @@
 #include "ir/onnx/read/ExporterTraces.h"
 
+#include "ir/Bodies.h"
+#include "ir/onnx/fold/FoldingSupport.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -78,6 +81,53 @@ std::vector<std::string> parametersRead(const onnx::ModelProto &model,
     }
   }
   return read;
+}
+
+std::string boundingFunction(const onnx::NodeProto &node) {
+  StringRef op = node.op_type();
+  if (!node.domain().empty() || (op != "Clip" && op != "Max" && op != "Min"))
+    return "";
+  std::string call = metadataOf(node, "pkg.torch.onnx.fx_node");
+  if (call.empty())
+    return metadataOf(node, "heterplan.function");
+  StringRef name = StringRef(call).split("torch.ops.aten.").second; // "hardtanh.default](args ..."
+  name = name.take_until([](char c) { return c == '.' || c == ']'; });
+  name.consume_back("_"); // in place
+  if (op == "Clip" && (name == "hardtanh" || name == "relu6"))
+    return "hardtanh";
+  return name == "clip" || name.startswith("clamp") ? "clamp" : "";
+}
+
+namespace {
+/// The number that bounds `node` at input `index`; nothing if there is none, or if it is computed.
+std::optional<double> boundOf(const Graph &graph, const GraphNode &node, size_t index) {
+  if (index >= node.inputs.size() || node.inputs[index] == noTensor)
+    return std::nullopt;
+  const GraphTensor &tensor = graph.tensors[node.inputs[index]];
+  if (tensor.role != TensorRole::Constant || !tensor.data ||
+      tensor.data->bytes.size() != static_cast<size_t>(sizeOf(tensor.type)) ||
+      !folding::isComputable(tensor.type) || !isFloating(tensor.type))
+    return std::nullopt;
+  return folding::loadReal(*tensor.data, 0);
+}
+} // namespace
+
+void noteBounds(const Graph &graph, std::vector<std::string> &notes) {
+  std::vector<StringRef> unknown;
+  eachNode(graph.nodes, [&](const GraphNode &node) {
+    if (node.op != "Clip" || !node.domain.empty() || node.attributes.count("function") ||
+        node.outputs[0] == noTensor || !graph.tensors[node.outputs[0]].differentiable)
+      return;
+    auto low = boundOf(graph, node, 1), high = boundOf(graph, node, 2);
+    if (low && high && (*low != 0 || *high != 6))
+      unknown.push_back(node.name);
+  });
+  if (!unknown.empty())
+    notes.push_back(
+        "the file does not say whether '" + unknown[0].take_front(100).str() + "'" +
+        (unknown.size() > 1 ? " and " + std::to_string(unknown.size() - 1) + " more are" : " is") +
+        " hardtanh(), which has no gradient at its bounds, or clamp(), which has one: "
+        "clamp() is assumed; heterplan.export states it");
 }
 
 void noteFoldedNormalization(const onnx::ModelProto &model, std::vector<std::string> &notes) {

@@ -2,6 +2,8 @@
 // of tensors that they computed.
 #pragma once
 
+#include "ir/Graph.h"
+
 #include <map>
 #include <string>
 #include <vector>
@@ -26,6 +28,15 @@ std::map<std::string, std::string> listedParameters(const onnx::ModelProto &mode
 /// The optimiser of the exporter leaves these metadata as they are.
 std::vector<std::string> parametersRead(const onnx::ModelProto &model,
                                         const std::map<std::string, std::string> &listed);
+
+/// "hardtanh" or "clamp": the function of PyTorch that bounds the operand of `node`, by the
+/// metadata of PyTorch's newer exporter or of heterplan.export; "" where they name neither. Both
+/// become a Clip, but clamp() passes gradients at its bounds, and hardtanh() does not.
+std::string boundingFunction(const onnx::NodeProto &node);
+
+/// Adds to `notes` which nodes of `graph` bound a value with a gradient if the file does not say
+/// which function of PyTorch they are. Bounds of 0 and 6 are a ReLU6 beyond doubt.
+void noteBounds(const Graph &graph, std::vector<std::string> &notes);
 
 /// Adds to `notes` how many weights of `model` the exporter has made from others: batch
 /// normalisation that it folded into the operator before, which is not trained as it was.

@@ -251,6 +251,16 @@ static void markPadding(ModelFile &file) {
   }
 }
 
+/// Gives nodes that bound their operand the attribute `function`: which function of PyTorch they
+/// are, if the file says it.
+static void markBounds(ModelFile &file, ArrayRef<const onnx::NodeProto *> messages) {
+  eachNode(file.graph.nodes, [&](GraphNode &node) {
+    std::string function = boundingFunction(*messages[node.number]);
+    if (!function.empty())
+      node.attributes["function"] = std::move(function);
+  });
+}
+
 /// Hands what the module says to the tensors, which get the names that they have there.
 static void takeIdentities(ParameterIdentities identities, ModelFile &file) {
   StringMap<TensorId> ids;
@@ -294,6 +304,7 @@ Expected<ModelFile> ModelFile::read(StringRef path, const IdentityOptions &ident
   if (Error error = file.protos->findSchemas(file))
     return error;
   readDeclarations(file.protos->model, file);
+  markBounds(file, file.protos->nodes);
   takeIdentities(std::move(*identities), file);
   return file;
 }

@@ -35,6 +35,50 @@ TEST(ExporterTraces, TheOlderExporterNumbersWeightsThatItComputed) {
   EXPECT_EQ(notesOf(convolution("onnx::Conv_32")), 1u);
 }
 
+std::string bounding(const std::string &op, const std::string &call, const std::string &key) {
+  onnx::NodeProto node;
+  node.set_op_type(op);
+  setMetadata(node, key, call);
+  return boundingFunction(node);
+}
+
+TEST(ExporterTraces, NamesTheFunctionThatBoundsAnOperand) {
+  auto newer = [](const std::string &op, const std::string &function) {
+    return bounding(op,
+                    "%a : [num_users=1] = call_function[target=torch.ops.aten." + function +
+                        "](args = (%mul, -2.0, 3.0), kwargs = {})",
+                    "pkg.torch.onnx.fx_node");
+  };
+  EXPECT_EQ(newer("Clip", "hardtanh.default"), "hardtanh");
+  EXPECT_EQ(newer("Clip", "hardtanh_.default"), "hardtanh");
+  EXPECT_EQ(newer("Clip", "relu6.default"), "hardtanh");
+  EXPECT_EQ(newer("Clip", "clamp.default"), "clamp");
+  EXPECT_EQ(newer("Max", "clamp.Tensor"), "clamp");
+  EXPECT_EQ(newer("Max", "maximum.default"), "");
+  EXPECT_EQ(newer("Add", "clamp.Tensor"), "");
+  EXPECT_EQ(bounding("Clip", "hardtanh", "heterplan.function"), "hardtanh");
+  EXPECT_EQ(bounding("Clip", "other", "other.key"), "");
+}
+
+TEST(ExporterTraces, NotesBoundsWhoseFunctionTheFileDoesNotName) {
+  auto notes = [](float low, float high, bool isNamed) {
+    auto proto = model("g (float[N, 3] x) => (float[N, 3] y) {"
+                       " z = Add(x, b) y = Clip(z, low, high) }");
+    proto.set_producer_name("pytorch");
+    weight(proto, "b", {3}, true);
+    weight(proto, "low", {}, true, low);
+    weight(proto, "high", {}, true, high);
+    if (isNamed)
+      setMetadata(*proto.mutable_graph()->mutable_node(1), "heterplan.function", "hardtanh");
+    return llvm::count_if(imported(proto).guesses, [](const std::string &note) {
+      return note.find("hardtanh()") != std::string::npos;
+    });
+  };
+  EXPECT_EQ(notes(-1, 1, false), 1);
+  EXPECT_EQ(notes(-1, 1, true), 0);
+  EXPECT_EQ(notes(0, 6, false), 0); // ReLU6
+}
+
 TEST(ExporterTraces, TheNewerOneSaysThatAConvolutionWasANormalisation) {
   auto proto = convolution("c.w");
   auto &node = *proto.mutable_graph()->mutable_node(0);
