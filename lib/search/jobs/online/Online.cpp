@@ -15,8 +15,11 @@ class Session {
 public:
   static Expected<Session> open(const State &state, const Cluster &cluster) {
     Workload workload{state.slot, state.slots, {}};
-    for (const SavedJob &saved : state.jobs)
+    for (const SavedJob &saved : state.jobs) {
       workload.jobs.push_back(saved.job);
+      erase_if(workload.jobs.back().after, // it needs not wait any more
+               [&](const std::string &name) { return state.findEnded(name); });
+    }
     Expected<Problem> problem = Problem::create(Machines(cluster), std::move(workload));
     if (!problem)
       return problem.takeError();
@@ -134,14 +137,30 @@ Expected<double> samplesBefore(const Session &session, const State &state, int j
 /// end.
 std::optional<int> startAfter(const State &state, const Job &job) {
   int start = 0;
+  auto failed = [](StringRef status) { return status == "declined" || status == "dropped"; };
   for (const std::string &name : job.after) {
+    const EndedJob *ended = state.findEnded(name);
+    if (ended && failed(ended->status))
+      return std::nullopt;
+    if (ended) {
+      start = std::max(start, ended->end + 1);
+      continue;
+    }
     const SavedJob &before = state.jobs[state.find(name)];
-    if (before.status == "declined" || before.status == "dropped")
+    if (failed(before.status))
       return std::nullopt;
     if (!before.rows.empty())
       start = std::max(start, before.rows.back().slot + 1);
   }
   return start;
+}
+
+/// Whether `saved` starts before the jobs end that it waits for, or one of them does not end.
+bool startsTooEarly(const State &state, const SavedJob &saved) {
+  if (saved.rows.empty() || saved.rows.front().slot < state.now)
+    return false;
+  std::optional<int> start = startAfter(state, saved.job);
+  return !start || saved.rows.front().slot < *start;
 }
 
 bool usesFromNow(const SavedJob &saved, StringRef node, int now) {
@@ -151,6 +170,13 @@ bool usesFromNow(const SavedJob &saved, StringRef node, int now) {
 
 void dropFrom(SavedJob &saved, int slot) {
   llvm::erase_if(saved.rows, [&](const SavedRow &row) { return row.slot >= slot; });
+}
+
+/// Drops what `job` had left.
+Outcome drop(SavedJob &saved, const char *reason) {
+  saved.status = "dropped";
+  saved.reason = reason;
+  return {saved.job.name, saved.status, saved.reason, {}};
 }
 
 /// Plans what `job` has left; its rows from now on are gone already.
@@ -167,14 +193,14 @@ Expected<Outcome> move(State &state, const Cluster &cluster, int job,
   if (!prices)
     return prices.takeError();
   RoundingCounts counts;
-  Offer offer =
-      bestOffer(session->problem(), job, state.now, *prices, offersOf(state, rounding), counts);
   SavedJob &saved = state.jobs[job];
-  if (offer.slots.empty()) {
-    saved.status = "dropped";
-    saved.reason = "a node went down; it cannot end before the horizon on the others";
-    return Outcome{saved.job.name, "dropped", saved.reason, {}};
-  }
+  std::optional<int> start = startAfter(state, saved.job);
+  if (!start)
+    return drop(saved, "a node went down; a job that it waits for is dropped");
+  Offer offer = bestOffer(session->problem(), job, std::max(state.now, *start), *prices,
+                          offersOf(state, rounding), counts);
+  if (offer.slots.empty())
+    return drop(saved, "a node went down; it cannot end before the horizon on the others");
   std::vector<SavedRow> rows = session->saved(offer.slots);
   append_range(saved.rows, rows);
   return Outcome{saved.job.name, "moved", "a node went down", rows};
@@ -183,11 +209,13 @@ Expected<Outcome> move(State &state, const Cluster &cluster, int job,
 
 Expected<Outcome> arrive(State &state, const Cluster &cluster, Job job,
                          const RoundingOptions &rounding) {
-  if (state.find(job.name) >= 0)
+  if (state.find(job.name) >= 0 || state.findEnded(job.name))
     return Diagnostic(Diag::DuplicateName, job.location)
            << "the state has a job '" << job.name << "' already";
-  int from = std::max(job.arrival, state.now);
+  // Its delay counts from now, whatever the file says.
+  int from = job.arrival = std::max(job.arrival, state.now);
   State next = state;
+  next.forgetEnded();
   next.jobs.push_back({std::move(job), "declined", "", {}});
   int index = static_cast<int>(next.jobs.size()) - 1;
   Expected<Session> session = Session::open(next, cluster);
@@ -219,16 +247,23 @@ std::vector<std::string> jobsOf(const State &state) {
   std::vector<std::string> names;
   for (const SavedJob &saved : state.jobs)
     names.push_back(saved.job.name);
+  for (const EndedJob &ended : state.ended)
+    names.push_back(ended.name);
   return names;
 }
 } // namespace
 
 Expected<Outcome> complete(State &state, StringRef name) {
   int job = state.find(name);
+  EndedJob *ended = state.findEnded(name);
+  if (ended && ended->status == "admitted") {
+    ended->status = "completed";
+    return Outcome{name.str(), "completed", "", {}};
+  }
   if (job < 0 || state.jobs[job].status != "admitted")
     return Diagnostic(Diag::UnknownJob, {"", 0, 0, name.str()})
-           << "the state has " << (job < 0 ? "no job '" : "no running job '") << name << "'"
-           << (job < 0 ? didYouMean(name, jobsOf(state)) : "");
+           << "the state has " << (job < 0 && !ended ? "no job '" : "no running job '") << name
+           << "'" << (job < 0 && !ended ? didYouMean(name, jobsOf(state)) : "");
   dropFrom(state.jobs[job], state.now);
   state.jobs[job].status = "completed";
   return Outcome{name.str(), "completed", "", {}};
@@ -239,17 +274,21 @@ Expected<std::vector<Outcome>> nodeDown(State &state, const Cluster &cluster, St
   if (Machines machines(cluster); machines.find(node) < 0)
     return Session::unknownNode(node, machines);
   State next = state;
-  std::vector<int> affected;
-  for (size_t job = 0; job < next.jobs.size(); ++job)
-    if (usesFromNow(next.jobs[job], node, next.now))
-      affected.push_back(int(job));
-  for (int job : affected)
-    dropFrom(next.jobs[job], next.now);
+  std::vector<bool> isAffected;
+  for (SavedJob &saved : next.jobs) {
+    isAffected.push_back(usesFromNow(saved, node, next.now));
+    if (isAffected.back())
+      dropFrom(saved, next.now);
+  }
   if (!is_contained(next.down, node))
     next.down.push_back(node.str());
   std::vector<Outcome> outcomes;
-  for (int job : affected) {
-    Expected<Outcome> outcome = move(next, cluster, job, rounding);
+  // Jobs come after those that they wait for, which may end later now.
+  for (size_t job = 0; job < next.jobs.size(); ++job) {
+    if (!isAffected[job] && !startsTooEarly(next, next.jobs[job]))
+      continue;
+    dropFrom(next.jobs[job], next.now);
+    Expected<Outcome> outcome = move(next, cluster, int(job), rounding);
     if (!outcome)
       return outcome.takeError();
     outcomes.push_back(std::move(*outcome));
@@ -274,6 +313,7 @@ Error advance(State &state, int slot) {
     return Diagnostic(Diag::StaleState, {})
            << "the state is at slot " << state.now << " already; " << slot << " is past";
   state.now = slot;
+  state.forgetEnded();
   return Error::success();
 }
 

@@ -8,6 +8,7 @@
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,16 @@ struct SavedJob {
   std::vector<SavedRow> rows; // by slot
 };
 
+/// What is kept of a job that was declined or has no rows any more.
+struct EndedJob {
+  std::string name, status, reason; // as of SavedJob
+  int end = -1;                     // its last slot; -1: it had none
+  bool operator==(const EndedJob &) const = default;
+};
+
+/// So many ended jobs are kept, the latest; names of older ones are free again.
+constexpr size_t mostEnded = 1000;
+
 struct State {
   std::string clusterText; // the YAML
   Seconds slot{1};
@@ -38,9 +49,16 @@ struct State {
   bool hasPrices = false;
   std::vector<std::string> down; // nodes
   std::vector<SavedJob> jobs;
+  std::vector<EndedJob> ended; // in the order in which they ended or were declined
 
-  /// Index of the job called `name`, or -1.
+  /// Index of the job called `name` in `jobs`, or -1.
   int find(llvm::StringRef name) const;
+  /// The ended job called `name`, or null.
+  const EndedJob *findEnded(llvm::StringRef name) const;
+  EndedJob *findEnded(llvm::StringRef name);
+  /// Moves the jobs that were declined or have no rows from `now` on to `ended`, so that the state
+  /// does not grow with the jobs that have come. No other job waits for them any more.
+  void forgetEnded();
 };
 
 /// Largest state that is read.

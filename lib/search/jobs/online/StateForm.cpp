@@ -5,9 +5,11 @@
 #include "support/Files.h"
 #include "support/JsonWriter.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 
 #include <charconv>
+#include <utility>
 
 using namespace llvm;
 
@@ -195,6 +197,19 @@ Error readSavedJob(const YamlNode &node, SavedJob &saved) {
         [&](const YamlNode &value) { return readItems(value, "rows", saved.rows, readRow); }}});
 }
 
+Error readEndedJob(const YamlNode &node, EndedJob &ended) {
+  return readMapping(
+      node, "an ended job of the state",
+      {{"name", required,
+        [&](const YamlNode &value) { return readText(value, "name", ended.name); }},
+       {"status", required, [&](const YamlNode &value) { return readStatus(value, ended.status); }},
+       {"reason", required,
+        [&](const YamlNode &value) { return readAnyText(value, "reason", ended.reason); }},
+       {"end", required, [&](const YamlNode &value) {
+          return readInteger(value, "end of a job", -1, mostSlots, ended.end);
+        }}});
+}
+
 Error readPrices(const YamlNode &node, State &state) {
   constexpr double most = 1e300;
   auto number = [&](const char *key, double &result) -> YamlField {
@@ -251,6 +266,8 @@ Error readRoot(const YamlNode &root, State &state) {
         }},
        {"jobs", required,
         [&](const YamlNode &node) { return readItems(node, "jobs", state.jobs, readSavedJob); }},
+       {"ended", optional,
+        [&](const YamlNode &node) { return readItems(node, "ended", state.ended, readEndedJob); }},
        {"cluster", required,
         [&](const YamlNode &node) { return readAnyText(node, "cluster", state.clusterText); }},
        {"checksum", required,
@@ -265,6 +282,9 @@ Error checkNames(const State &state) {
     if (!names.insert(saved.job.name).second)
       return Diagnostic(Diag::DuplicateName, saved.job.location)
              << "two jobs are called '" << saved.job.name << "'";
+  for (const EndedJob &ended : state.ended)
+    if (!names.insert(ended.name).second)
+      return Diagnostic(Diag::DuplicateName, {}) << "two jobs are called '" << ended.name << "'";
   return Error::success();
 }
 } // namespace
@@ -274,6 +294,29 @@ int State::find(StringRef name) const {
     if (jobs[i].job.name == name)
       return static_cast<int>(i);
   return -1;
+}
+
+const EndedJob *State::findEnded(StringRef name) const {
+  auto found = llvm::find_if(ended, [&](const EndedJob &job) { return job.name == name; });
+  return found == ended.end() ? nullptr : &*found;
+}
+
+EndedJob *State::findEnded(StringRef name) {
+  return const_cast<EndedJob *>(std::as_const(*this).findEnded(name));
+}
+
+void State::forgetEnded() {
+  llvm::erase_if(jobs, [&](const SavedJob &saved) {
+    int end = saved.rows.empty() ? -1 : saved.rows.back().slot;
+    if (end >= now)
+      return false;
+    ended.push_back({saved.job.name, saved.status, saved.reason, end});
+    return true;
+  });
+  for (SavedJob &saved : jobs)
+    llvm::erase_if(saved.job.after, [&](const std::string &name) { return findEnded(name); });
+  if (ended.size() > mostEnded)
+    ended.erase(ended.begin(), ended.end() - std::ptrdiff_t(mostEnded));
 }
 
 std::string toJson(const State &state) {
@@ -300,6 +343,15 @@ std::string toJson(const State &state) {
     json.attributeArray("jobs", [&] {
       for (const SavedJob &saved : state.jobs)
         writeSavedJob(json, saved);
+    });
+    json.attributeArray("ended", [&] {
+      for (const EndedJob &ended : state.ended)
+        json.object([&] {
+          json.attribute("name", ended.name);
+          json.attribute("status", ended.status);
+          json.attribute("reason", ended.reason);
+          json.attribute("end", ended.end);
+        });
     });
     json.attribute("cluster", state.clusterText);
     json.attribute("checksum", "");

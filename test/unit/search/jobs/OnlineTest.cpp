@@ -133,6 +133,79 @@ TEST(JobsOnline, jobsThatFitNowhereElseAreDropped) {
     EXPECT_EQ(saved.status, "dropped");
 }
 
+TEST(JobsOnline, aJobThatWaitsForAMovedJobStartsAfterItsNewEnd) {
+  Cluster cluster = twoGpuNodes();
+  int moved = 0;
+  for (const char *node : {"gpu-0", "gpu-1"}) {
+    jobs::State state = emptyState(60);
+    jobs::Job first = gpuJob("first"), second = gpuJob("second");
+    second.after = {"first"};
+    for (const jobs::Job &job : {first, second})
+      llvm::cantFail(jobs::arrive(state, cluster, job, {}));
+    llvm::cantFail(jobs::advance(state, 1));
+    moved += int(llvm::cantFail(jobs::nodeDown(state, cluster, node, {})).size());
+    int end = state.jobs[0].rows.back().slot;
+    ASSERT_EQ(state.jobs[1].status, "admitted");
+    EXPECT_GT(state.jobs[1].rows.front().slot, end) << node;
+  }
+  EXPECT_GT(moved, 0);
+}
+
+TEST(JobsOnline, aJobThatWaitsForADroppedJobIsDropped) {
+  Cluster cluster = twoGpuNodes();
+  jobs::State state = emptyState(60);
+  jobs::Job first = gpuJob("first"), second = gpuJob("second");
+  second.after = {"first"};
+  second.worker = {1000, 0, 0}; // on cores, which stay
+  for (const jobs::Job &job : {first, second})
+    llvm::cantFail(jobs::arrive(state, cluster, job, {}));
+  llvm::cantFail(jobs::nodeDown(state, cluster, "gpu-0", {}));
+  llvm::cantFail(jobs::nodeDown(state, cluster, "gpu-1", {}));
+  for (const jobs::SavedJob &saved : state.jobs) {
+    EXPECT_EQ(saved.status, "dropped");
+    EXPECT_TRUE(saved.rows.empty());
+  }
+}
+
+TEST(JobsOnline, TheStateDoesNotGrowWithJobsThatEnded) {
+  Cluster cluster = twoGpuNodes();
+  constexpr int arrivals = 3 * int(jobs::mostEnded);
+  jobs::State state = emptyState(arrivals + 30);
+  size_t early = 0, admitted = 0;
+  for (int i = 0; i < arrivals; ++i) {
+    jobs::Job job = gpuJob("x");
+    job.name = "job-" + std::to_string(10000 + i);
+    job.samples = 20;
+    job.utility = {jobs::Utility::Kind::Linear, 10, 0, 0, 15};
+    if (i % 2)
+      job.after = {"job-" + std::to_string(10000 + i - 1)};
+    llvm::cantFail(jobs::advance(state, i));
+    admitted += llvm::cantFail(jobs::arrive(state, cluster, job, {})).status == "admitted";
+    if (i == 3 * arrivals / 4)
+      early = toJson(state).size();
+  }
+  EXPECT_GT(admitted, size_t(arrivals) / 2);
+  EXPECT_LE(state.ended.size(), jobs::mostEnded);
+  EXPECT_LT(state.jobs.size(), 40u);
+  EXPECT_LT(double(toJson(state).size()), 1.1 * double(early));
+  EXPECT_FALSE(bool(verify(state, cluster)));
+  EXPECT_EQ(errorOf(toJson(state)), "");
+}
+
+TEST(JobsOnline, AJobThatEndedMayStillBeCompletedOnce) {
+  Cluster cluster = twoGpuNodes();
+  jobs::State state = withTwoJobs(cluster);
+  llvm::cantFail(jobs::advance(state, 19));
+  ASSERT_TRUE(state.findEnded("a"));
+  EXPECT_EQ(llvm::cantFail(jobs::complete(state, "a")).status, "completed");
+  auto again = jobs::complete(state, "a");
+  ASSERT_FALSE(again);
+  EXPECT_NE(toText(again.takeError()).find("no running job 'a'"), std::string::npos);
+  auto twice = jobs::arrive(state, cluster, gpuJob("a"), {});
+  ASSERT_FALSE(twice);
+  EXPECT_NE(toText(twice.takeError()).find("[HP1103]"), std::string::npos);
+}
+
 TEST(JobsOnline, timeDoesNotGoBack) {
   jobs::State state = emptyState();
   llvm::cantFail(jobs::advance(state, 5));
