@@ -29,7 +29,7 @@ struct SavedJob {
   std::vector<SavedRow> rows; // by slot
 };
 
-/// What is kept of a job that was declined or has no rows any more.
+/// The record of a job that was declined or has no rows any more.
 struct EndedJob {
   std::string name, status, reason; // as of SavedJob
   int end = -1;                     // its last slot; -1: it had none

@@ -284,7 +284,7 @@ double leastCost(const Problem &problem, int index, const Prices &prices) {
   for (int kind = 0; kind < problem.machines().kinds(); ++kind)
     if (std::isfinite(problem.sampleTime(index, kind).value()))
       fastest = std::max(fastest, problem.slot() / problem.sampleTime(index, kind));
-  return fastest > 0 ? prices.limits().least * each * job.work() / fastest : 0;
+  return fastest > 0 ? prices.least() * each * job.work() / fastest : 0;
 }
 
 Offer offerUpTo(const Problem &problem, int job, int from, int last, const Prices &prices,

@@ -61,8 +61,8 @@ std::vector<Request> requestsOf(const Problem &problem, llvm::ArrayRef<int> jobs
 } // namespace
 
 PriceLimits loadPriceLimits(const Problem &problem, llvm::ArrayRef<int> jobs, double scale,
-                            double ofMost) {
-  constexpr double counted = 0.5, ofMarginal = 0.3;
+                            const LoadShares &shares) {
+  constexpr double counted = 0.5;
   PriceLimits limits = priceLimits(problem, jobs, scale);
   std::vector<Request> requests = requestsOf(problem, jobs);
   std::stable_sort(requests.begin(), requests.end(),
@@ -77,11 +77,11 @@ PriceLimits loadPriceLimits(const Problem &problem, llvm::ArrayRef<int> jobs, do
     sum += share;
     if (sum <= counted)
       continue;
-    limits.least = std::max(limits.least, ofMarginal * request.perUnit());
+    limits.least = std::max(limits.least, shares.ofMarginal * request.perUnit());
     break;
   }
   for (double &most : limits.most)
-    most = std::max(ofMost * most, limits.least);
+    most = std::max(shares.ofMost * most, limits.least);
   return limits;
 }
 
@@ -127,6 +127,38 @@ Prices::Prices(const Problem &problem, std::vector<std::vector<double>> costs)
         slot[resource] = std::numeric_limits<double>::infinity();
 }
 
+int patienceOf(const Problem &problem, llvm::ArrayRef<int> jobs) {
+  std::vector<int> delays;
+  for (int index : jobs) {
+    const Utility &utility = problem.job(index).utility;
+    // More than half at `low`; at most half, or the horizon, at `high`.
+    int low = 0, high = problem.slots();
+    while (high - low > 1) {
+      int middle = low + (high - low) / 2;
+      (utility.at(middle) > utility.at(0) / 2 ? low : high) = middle;
+    }
+    delays.push_back(high);
+  }
+  if (delays.empty())
+    return 1;
+  auto middle = delays.begin() + std::ptrdiff_t(delays.size() / 2);
+  std::nth_element(delays.begin(), middle, delays.end());
+  return *middle;
+}
+
+void Prices::discountFrom(int now, int slots) {
+  constexpr double ofNow = 0.05;
+  discounts.resize(free.size(), 1);
+  lowest = ofNow;
+  for (int slot = now; slot < std::min<int64_t>(int64_t(now) + slots, int64_t(free.size()));
+       ++slot) {
+    discounts[slot] = std::min(1.0, ofNow + double(slot - now) / slots);
+    touched[slot] = true;
+    for (int resource = 0; resource < int(rises.size()); ++resource)
+      update(slot, resource);
+  }
+}
+
 void Prices::take(int job, int slot, const Rows &rows) {
   problem.take(job, rows, free[slot]);
   changed(slot, rows);
@@ -152,7 +184,8 @@ void Prices::update(int slot, int resource) {
   if (capacity <= 0)
     price = std::numeric_limits<double>::infinity();
   else
-    price = ends.least * std::exp(rises[resource] * (capacity - free[slot][resource]));
+    price = (discounts.empty() ? 1 : discounts[slot]) * ends.least *
+            std::exp(rises[resource] * (capacity - free[slot][resource]));
 }
 
 } // namespace heterplan::jobs

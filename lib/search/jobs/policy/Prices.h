@@ -27,13 +27,22 @@ struct PriceLimits {
 PriceLimits priceLimits(const Problem &problem, llvm::ArrayRef<int> jobs,
                         double scale = usualPriceScale);
 
+/// How far the limits of loadPriceLimits() are from those of the jobs.
+struct LoadShares {
+  double ofMarginal = 0.3, ofMost = 0.03;
+};
+
 /// Limits from the load that is seen, which no proof covers. The jobs of most utility per unit are
-/// counted until they ask for half of what the cluster has over all slots: L is at least 0.3 of the
-/// utility per unit of the last of them, so that jobs that are worth much less are declined at
-/// once. U^r is `ofMost` times that of priceLimits(): one job of great worth does not make the rest
-/// of a node dear.
+/// counted until they ask for half of what the cluster has over all slots: L is at least
+/// `ofMarginal` of the utility per unit of the last of them, so that jobs that are worth much less
+/// are declined at once. U^r is `ofMost` times that of priceLimits(): one job of great worth does
+/// not make the rest of a node dear.
 PriceLimits loadPriceLimits(const Problem &problem, llvm::ArrayRef<int> jobs,
-                            double scale = usualPriceScale, double ofMost = 0.03);
+                            double scale = usualPriceScale, const LoadShares &shares = {});
+
+/// The delay at which half of the jobs have lost half of their utility, in slots; at least 1 and at
+/// most the horizon.
+int patienceOf(const Problem &problem, llvm::ArrayRef<int> jobs);
 
 class Prices {
 public:
@@ -48,13 +57,20 @@ public:
   llvm::ArrayRef<double> freeIn(int slot) const { return free[slot]; }
   /// How they rise: an amount a more makes them e^(growth·a) times as high, in every slot.
   llvm::ArrayRef<double> growth() const { return rises; }
-  /// Whether anything was taken in `slot`: slots that are not touched are alike.
+  /// It is slot `now`: prices of the next `slots` slots fall, to a twentieth in slot `now` itself,
+  /// since few jobs are still to come that could use them. Each slot has its full price again if it
+  /// is farther away.
+  void discountFrom(int now, int slots);
+  /// Whether anything was taken in `slot`, or its prices were discounted: slots that are not
+  /// touched are alike.
   bool isTouched(int slot) const { return touched[slot]; }
   /// The rows take what they need; prices rise.
   void take(int job, int slot, const Rows &rows);
   /// The rows give back what they took.
   void giveBack(int job, int slot, const Rows &rows);
   const PriceLimits &limits() const { return ends; }
+  /// A lower bound on the price of a unit in any slot that is not past.
+  double least() const { return lowest * ends.least; }
 
 private:
   void update(int slot, int resource);
@@ -65,6 +81,8 @@ private:
   std::vector<std::vector<double>> free, prices; // by slot and resource
   std::vector<double> rises;                     // by resource
   std::vector<bool> touched;                     // by slot
+  double lowest = 1;                             // of the discounts
+  std::vector<double> discounts;                 // by slot: factors on prices; empty: 1
   bool isFixed = false;
 };
 

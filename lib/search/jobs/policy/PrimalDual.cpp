@@ -4,6 +4,7 @@
 #include "search/jobs/policy/Policies.h"
 #include "search/jobs/policy/Replanning.h"
 
+#include <cmath>
 #include <numeric>
 
 namespace heterplan::jobs {
@@ -84,13 +85,16 @@ PolicyResult runPrimalDual(const Problem &problem, const PolicyOptions &options,
 namespace {
 PolicyResult runReplanned(const Problem &problem, const PolicyOptions &options,
                           const OfferOptions &offers) {
-  constexpr double ofMost = 0.003; // jobs that are in the way can be planned anew
+  // Jobs that are in the way can be planned anew, and prices of near slots are discounted.
+  constexpr LoadShares shares{0.6, 0.003};
+  constexpr double ofPatience = 0.75;
   std::vector<int> all(problem.size());
   std::iota(all.begin(), all.end(), 0);
   PriceLimits limits = options.loadPrices
-                           ? loadPriceLimits(problem, all, options.priceScale, ofMost)
+                           ? loadPriceLimits(problem, all, options.priceScale, shares)
                            : priceLimits(problem, all, options.priceScale);
-  Replanner replanner(problem, Prices(problem, limits), offers, options.replan);
+  int discounted = options.loadPrices ? int(std::ceil(ofPatience * patienceOf(problem, all))) : 0;
+  Replanner replanner(problem, Prices(problem, limits), offers, options.replan, discounted);
   PolicyResult result;
   int decided = 0;
   for (int job : problem.arrivals()) {

@@ -16,10 +16,10 @@ constexpr double mostWork = 1e5; // looks at a site in a slot, of one decision
 } // namespace
 
 Replanner::Replanner(const Problem &problem, Prices prices, const OfferOptions &offers,
-                     Replan replan)
+                     Replan replan, int discounted)
     : problem(problem), rest(problem), prices(std::move(prices)), offers(offers), replan(replan),
       plans(problem.size()), ends(problem.size(), -1), followers(problem.size()),
-      random(offers.seed) {
+      discounted(discounted), random(offers.seed) {
   for (int job = 0; job < problem.size(); ++job)
     for (int before : problem.before(job))
       followers[before].push_back(job);
@@ -163,6 +163,9 @@ void Replanner::decide(int job, RoundingCounts &counts) {
     plans[job].reason = reasonOf(problem, job, now, {});
     return;
   }
+  // The cost of earlier plans stays at earlier prices: only differences within a decision count.
+  if (discounted > 0)
+    prices.discountFrom(now, discounted);
   spent = 0;
   admitDirectly(job, counts);
   bool wasAdmitted = plans[job].isAdmitted();

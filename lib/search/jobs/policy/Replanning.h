@@ -13,8 +13,10 @@ namespace heterplan::jobs {
 class Replanner {
 public:
   /// `offers` are the options of the first offer to a job. With `Replan::KeepEnds` no admitted job
-  /// ends later than it was told when it was admitted. `problem` must outlive it.
-  Replanner(const Problem &problem, Prices prices, const OfferOptions &offers, Replan replan);
+  /// ends later than it was told when it was admitted. Prices of the next `discounted` slots are
+  /// discounted: see Prices::discountFrom(). `problem` must outlive it.
+  Replanner(const Problem &problem, Prices prices, const OfferOptions &offers, Replan replan,
+            int discounted = 0);
 
   /// Decides `job` in the slot in which it is released; jobs come in the order of
   /// Problem::arrivals(). A plan is kept if the utility of all jobs less the cost of all that they
@@ -50,7 +52,7 @@ private:
   std::vector<int> ends; // of the admitted jobs, as they were told; -1: none
   std::vector<std::vector<int>> followers;
   double utility = 0, cost = 0, spent = 0;
-  int now = 0;
+  int now = 0, discounted = 0;
   uint64_t random;
 };
 

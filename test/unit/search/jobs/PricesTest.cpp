@@ -37,6 +37,37 @@ TEST(JobsPrices, limitsAreUtilitiesOfAUnit) {
   EXPECT_NEAR(limits.least, 6.0 / 15 / 10, 1e-12);
 }
 
+TEST(JobsPrices, FallInSlotsThatAreNear) {
+  Cluster cluster = twoGpuNodes();
+  jobs::Problem problem = problemOf(cluster, {gpuJob("a")}, 10, Seconds(10));
+  jobs::Prices prices(problem, jobs::PriceLimits{1, {4, 9, 16}});
+  int gpus = problem.machines().sites()[0].resource[jobs::Gpu];
+  prices.take(0, 3, {{0, 1, 1}});
+  prices.discountFrom(2, 4);
+  EXPECT_DOUBLE_EQ(prices.inSlot(2)[gpus], 0.05);
+  EXPECT_NEAR(prices.inSlot(3)[gpus], 4 * 0.3, 1e-12); // what is taken stays taken
+  EXPECT_DOUBLE_EQ(prices.inSlot(5)[gpus], 0.8);
+  EXPECT_DOUBLE_EQ(prices.inSlot(6)[gpus], 1);
+  EXPECT_FALSE(prices.isTouched(6));
+  EXPECT_DOUBLE_EQ(prices.least(), 0.05);
+  prices.discountFrom(5, 4);
+  EXPECT_DOUBLE_EQ(prices.inSlot(5)[gpus], 0.05);
+  EXPECT_DOUBLE_EQ(prices.inSlot(6)[gpus], 0.3);
+}
+
+TEST(JobsPrices, PatienceIsTheDelayThatCostsHalfOfTheJobsHalfOfTheirUtility) {
+  Cluster cluster = twoGpuNodes();
+  std::vector<jobs::Job> jobs = {gpuJob("a"), gpuJob("b"), gpuJob("c")};
+  jobs[0].utility = {jobs::Utility::Kind::Linear, 10, 0, 0, 6};
+  jobs[1].utility = {jobs::Utility::Kind::Deadline, 10, 0, 0, 1};
+  jobs::Problem problem = problemOf(cluster, jobs, 10, Seconds(10)); // "c" waits for ever
+  EXPECT_EQ(jobs::patienceOf(problem, {0}), 3);
+  EXPECT_EQ(jobs::patienceOf(problem, {1}), 2);
+  EXPECT_EQ(jobs::patienceOf(problem, {2}), 10);
+  EXPECT_EQ(jobs::patienceOf(problem, {0, 1, 2}), 3);
+  EXPECT_EQ(jobs::patienceOf(problem, {}), 1);
+}
+
 TEST(JobsPrimalDual, declinesWhatDoesNotPay) {
   Cluster cluster = twoGpuNodes();
   std::vector<jobs::Job> jobs = {gpuJob("rich"), gpuJob("poor")};
