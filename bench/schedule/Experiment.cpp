@@ -5,7 +5,9 @@
 #include "search/jobs/read/Generator.h"
 #include "search/jobs/read/Traces.h"
 #include "support/Files.h"
+#include "support/JobsChecker.h"
 #include "support/RandomJobs.h"
+#include "support/StatedJobsOf.h"
 #include "support/Statistics.h"
 
 #include <algorithm>
@@ -14,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -373,6 +376,95 @@ void optima() {
          median(bounds), bounds[bounds.size() * 9 / 10]);
 }
 
+/// Counts of random schedules and of the complaints about them.
+struct RuleCounts {
+  int schedules = 0, held = 0, provenByZ3 = 0, withinBound = 0, changed = 0, agreed = 0, found = 0;
+};
+
+/// `rows` with one number of one row changed, or without a row.
+std::vector<StatedRow> changedRows(std::vector<StatedRow> rows, std::mt19937_64 &random) {
+  size_t at = random() % rows.size();
+  StatedRow &row = rows[at];
+  switch (random() % 5) {
+  case 0:
+    row.workers += 1 + int64_t(random() % 3);
+    break;
+  case 1:
+    row.workers = std::max<int64_t>(0, row.workers - 1);
+    break;
+  case 2:
+    row.servers = std::max<int64_t>(0, row.servers - 1);
+    break;
+  case 3:
+    row.slot += random() % 2 ? 1 : -1;
+    break;
+  default:
+    rows.erase(rows.begin() + std::ptrdiff_t(at));
+  }
+  return rows;
+}
+
+bool holdsByArithmetic(const test::RandomJobs &random, const std::vector<StatedRow> &rows) {
+  std::vector<test::JobsChecker::Row> plain;
+  std::vector<bool> admitted(random.workload.jobs.size());
+  for (const StatedRow &row : rows) {
+    plain.push_back(
+        {row.job, row.slot, row.node, row.type, double(row.workers), double(row.servers)});
+    admitted[row.job] = true;
+  }
+  return test::JobsChecker(random.cluster, random.workload).complaints(plain, admitted).empty();
+}
+
+void countRules(const char *policy, const test::RandomJobs &random, const Problem &problem,
+                uint64_t seed, RuleCounts &counts) {
+  jobs::PolicyOptions options;
+  options.nodeLimit = 500;
+  options.limits.work = 2e4;
+  options.seed = seed;
+  jobs::Schedule schedule = jobs::makePolicy(policy)->run(problem, options).schedule;
+  std::vector<StatedRow> rows = test::statedRows(problem, schedule);
+  StatedJobs stated = test::statedJobs(random.cluster, random.workload);
+  ++counts.schedules;
+  counts.held += holdsByArithmetic(random, rows);
+  counts.provenByZ3 += llvm::cantFail(brokenRules(stated, rows)).empty();
+  counts.withinBound += totalUtility(problem, schedule) <= utilityUpperBound(problem);
+  if (rows.empty())
+    return;
+  std::mt19937_64 choices(seed);
+  rows = changedRows(std::move(rows), choices);
+  bool isBroken = !llvm::cantFail(brokenRules(stated, rows)).empty();
+  ++counts.changed;
+  counts.agreed += isBroken == !holdsByArithmetic(random, rows);
+  counts.found += isBroken;
+}
+
+/// Schedules of random workloads against two checkers that share nothing with the scheduler.
+void rules() {
+  constexpr int wanted = 1000;
+  printf(
+      "\n## Rules\n\n%d random workloads a policy, of up to 5 jobs, 8 slots and 3 nodes. Half of\n"
+      "them have gangs, device types, limits of nodes, restarts, deadlines and dependencies.\n"
+      "In a changed schedule, one number of one row is another one, or a row is gone. Some\n"
+      "changed schedules hold all rules; \"agree\" counts equal verdicts of both checkers.\n\n"
+      "| policy | schedules | hold (arithmetic) | hold (Z3) | within the bound | changed | agree "
+      "| broken |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n",
+      wanted);
+  for (const jobs::PolicyInfo &info : jobs::policies()) {
+    RuleCounts counts;
+    for (uint64_t seed = 20000; counts.schedules < wanted; ++seed) {
+      test::RandomJobs random(seed, {5, 8, 3, seed % 2 == 1});
+      llvm::Expected<Problem> problem = random.problem();
+      if (problem)
+        countRules(info.name, random, *problem, seed, counts);
+      else
+        llvm::consumeError(problem.takeError()); // a job demands what no node has
+    }
+    printf("| %s | %d | %d | %d | %d | %d | %d | %d |\n", info.name, counts.schedules, counts.held,
+           counts.provenByZ3, counts.withinBound, counts.changed, counts.agreed, counts.found);
+    fflush(stdout);
+  }
+}
+
 void scaling() {
   printf("\n## Growth\n\n| nodes | jobs | slots | PD-ORS (s) | longest decision (ms) | bound (s) "
          "|\n| --- | --- | --- | --- | --- | --- |\n");
@@ -419,6 +511,7 @@ const Section sections[] = {
     {"rounding", roundings},
     {"price", priceScales},
     {"optimum", optima},
+    {"rules", rules},
     {"growth", scaling}};
 } // namespace
 

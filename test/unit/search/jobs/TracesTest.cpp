@@ -154,6 +154,40 @@ TEST(JobsTraces, googleTellsTasksAndShares) {
   EXPECT_EQ(workload.jobs[0].worker, (jobs::Demand{4000, 8e9, 0}));
 }
 
+TEST(JobsTraces, googleOf2019TellsInstancesAndShares) {
+  Trace trace;
+  auto event = [](const char *time, int type, int instance) {
+    return std::string("{\"time\": \"") + time + "\", \"type\": \"" + std::to_string(type) +
+           "\", \"collection_id\": \"7\", \"instance_index\": " + std::to_string(instance) +
+           ", \"priority\": \"200\", \"resource_request\": {\"cpus\": 0.5, \"memory\": 0.25}}\n";
+  };
+  jobs::Workload workload = llvm::cantFail(
+      trace.read("google", event("0", 0, 0) + event("1000000", 3, 0) + event("2000000", 3, 1) +
+                               "\n" + event("61000000", 6, 0)));
+  ASSERT_EQ(workload.jobs.size(), 1u);
+  EXPECT_EQ(workload.jobs[0].name, "7");
+  EXPECT_EQ(workload.jobs[0].work(), 120); // two instances of a minute
+  EXPECT_EQ(workload.jobs[0].priority, 200);
+  EXPECT_EQ(workload.jobs[0].worker, (jobs::Demand{4000, 8e9, 0}));
+}
+
+TEST(JobsTraces, googleErrorsNameTheLineAndTheForm) {
+  Trace trace;
+  auto error = [&](llvm::StringRef text) { return trace.errorOf("google", text); };
+  std::string cut = error("{\"time\": \"0\",\n");
+  EXPECT_EQ(cut.find("jobs.trace:1:1: error: [HP1003] the line is not JSON"), 0u) << cut;
+  EXPECT_NE(cut.find("instance events of 2019"), std::string::npos);
+  EXPECT_EQ(error("{\"time\": \"0\", \"type\": \"0\"}\n")
+                .find("jobs.trace:1:1: error: [HP1003] the event has no 'collection_id'"),
+            0u);
+  EXPECT_NE(error("{\"time\": \"-1\"}").find("'time' is not a whole number"), std::string::npos);
+  EXPECT_NE(error("{\"time\": 0, \"type\": 3, \"collection_id\": 7, \"instance_index\": 0, "
+                  "\"priority\": 0, \"resource_request\": {\"cpus\": \"all\"}}")
+                .find("'cpus' of resource_request"),
+            std::string::npos);
+  EXPECT_NE(error("1,2,3\n").find("task events of 2011"), std::string::npos);
+}
+
 TEST(JobsTraces, phillyTellsAttemptsAndTheirGpus) {
   Trace trace;
   jobs::Workload workload = llvm::cantFail(trace.read("philly", R"json([
