@@ -77,6 +77,8 @@ void printSchedule(raw_ostream &os, const Problem &problem, const Schedule &sche
     if (fair.deadlineMisses > 0)
       os << "deadlines    " << fair.deadlineMisses << " missed\n";
   }
+  if (Dollars dollars = cost(problem, schedule); dollars > Dollars())
+    os << "cost         $" << fixed(dollars.value(), 2) << '\n';
   os << "utilisation ";
   for (Resource resource : {Gpu, Cpu, Memory})
     os << ' ' << nameOf(resource) << ' ' << percent(shares[resource]);

@@ -107,6 +107,43 @@ Fairness fairness(const Problem &problem, const Schedule &schedule) {
   return result;
 }
 
+namespace {
+/// The price of a thousandth of a core of each node.
+std::vector<DollarsPerHour> corePrices(const Machines &machines) {
+  std::vector<DollarsPerHour> prices;
+  for (const Machine &node : machines.nodes()) {
+    const Cluster &cluster = machines.cluster();
+    DollarsPerHour sum{};
+    for (const auto &[name, count] : cluster.nodes[node.group].devices)
+      if (const DeviceType &type = cluster.types[cluster.typeIndex(name)];
+          type.deviceClass == DeviceClass::Cpu)
+        sum += type.price * count;
+    double cores = machines.capacity()[machines.sites()[node.firstSite].resource[Cpu]];
+    prices.push_back(cores > 0 ? sum / cores : DollarsPerHour());
+  }
+  return prices;
+}
+} // namespace
+
+Dollars cost(const Problem &problem, const Schedule &schedule) {
+  const Machines &machines = problem.machines();
+  std::vector<DollarsPerHour> ofCore = corePrices(machines);
+  Dollars sum{};
+  for (int job = 0; job < problem.size(); ++job)
+    for (const auto &[slot, rows] : schedule[job].slots)
+      for (const Row &row : rows) {
+        const Site &site = machines.sites()[row.site];
+        const Job &facts = problem.job(job);
+        double workers = double(row.workers), servers = double(row.servers);
+        DollarsPerHour price =
+            ofCore[site.node] * (workers * facts.worker[Cpu] + servers * facts.server[Cpu]);
+        if (site.gpuType >= 0)
+          price += machines.cluster().types[site.gpuType].price * (workers * facts.worker[Gpu]);
+        sum += price * problem.slot();
+      }
+  return sum;
+}
+
 CompletionTimes completionTimes(const Problem &problem, const Schedule &schedule) {
   std::vector<double> times;
   for (int job = 0; job < problem.size(); ++job)

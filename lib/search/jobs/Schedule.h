@@ -57,6 +57,10 @@ struct Fairness {
 /// of admitted jobs that are there in these slots. Above 1: slower than by an equal share.
 Fairness fairness(const Problem &problem, const Schedule &schedule);
 
+/// The price of the devices that the admitted jobs have: of their GPUs, and of their cores where
+/// the CPUs of a node have prices. GPUs and cores that no job has cost nothing.
+Dollars cost(const Problem &problem, const Schedule &schedule);
+
 /// Facts about a run that are not the schedule itself.
 struct RunFacts {
   std::string policy;

@@ -115,6 +115,7 @@ std::string toJson(const Problem &problem, const Schedule &schedule, const RunFa
       json.attribute("meanFairness", fair.mean);
       json.attribute("worstFairness", fair.worst);
       json.attribute("deadlineMisses", fair.deadlineMisses);
+      json.attribute("cost", cost(problem, schedule).value());
     });
     json.attributeArray("jobs", [&] {
       for (int job = 0; job < problem.size(); ++job)

@@ -1,5 +1,7 @@
 #include "Fixture.h"
 
+#include "search/jobs/Schedule.h"
+
 #include "gtest/gtest.h"
 
 using namespace heterplan;
@@ -110,4 +112,20 @@ TEST(JobsUtility, neverRises) {
   EXPECT_DOUBLE_EQ((jobs::Utility{jobs::Utility::Kind::Linear, 10, 0, 0, 4}.at(1)), 7.5);
   EXPECT_EQ((jobs::Utility{jobs::Utility::Kind::Deadline, 10, 0, 0, 4}.at(4)), 10);
   EXPECT_EQ((jobs::Utility{jobs::Utility::Kind::Deadline, 10, 0, 0, 4}.at(5)), 0);
+}
+
+TEST(JobsCost, IsThatOfTheGpusAndOfTheCoresOfPricedCpus) {
+  Cluster cluster = twoGpuNodes();
+  cluster.types[0].price = DollarsPerHour(8); // 8 cores
+  cluster.types[1].price = DollarsPerHour(2);
+  jobs::Job onGpus = gpuJob("gpus"), onCores = gpuJob("cores");
+  onCores.worker = {2000, 0, 0};
+  jobs::Problem problem = problemOf(cluster, {onGpus, onCores}, 4, Seconds(1800));
+  jobs::Schedule schedule(2);
+  EXPECT_EQ(jobs::cost(problem, schedule), Dollars(0));
+  schedule[0].slots[0] = {{0, 2, 1}}; // the cores of the GPU nodes have no price
+  schedule[0].slots[1] = {{0, 1, 1}, {1, 1, 0}};
+  EXPECT_DOUBLE_EQ(jobs::cost(problem, schedule).value(), 2 * 2 * 2 * 0.5);
+  schedule[1].slots[0] = {{2, 2, 1}}; // five of eight cores
+  EXPECT_DOUBLE_EQ(jobs::cost(problem, schedule).value(), 4 + 5 * 0.5);
 }
