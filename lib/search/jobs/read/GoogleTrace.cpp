@@ -2,8 +2,9 @@
 // object a line, as BigQuery exports them). Requests are shares of the largest machine.
 #include "search/jobs/read/TaskUse.h"
 #include "support/SeparatedLines.h"
+#include "support/Yaml.h"
 
-#include "llvm/Support/JSON.h"
+#include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
 #include <cmath>
@@ -89,13 +90,14 @@ public:
       ++line;
       if (own.trim().empty())
         continue;
-      Expected<json::Value> value = json::parse(own);
-      if (!value)
-        return refuse("the line is not JSON: " + toString(value.takeError()));
-      const json::Object *object = value->getAsObject();
-      if (!object)
+      Expected<YamlNode> node = parseYaml(own, path, largestTrace);
+      if (!node) {
+        consumeError(node.takeError()); // its place is one within the line
+        return refuse("the line is not JSON");
+      }
+      if (node->kind != YamlNode::Kind::Mapping)
         return refuse("the line is not an object");
-      if (Error error = add(*object, jobs))
+      if (Error error = add(*node, jobs))
         return error;
     }
     return Error::success();
@@ -108,35 +110,38 @@ private:
            << message.str();
   }
 
+  /// The value of `key`, or null.
+  static const YamlNode *find(const YamlNode &object, StringRef key) {
+    auto entry =
+        llvm::find_if(object.entries, [&](const YamlEntry &each) { return each.key == key; });
+    return entry == object.entries.end() ? nullptr : &entry->value;
+  }
+
   /// A whole number that is not negative, written as a number or as text.
-  Error whole(const json::Object &object, StringRef key, int64_t most, int64_t &result) const {
-    const json::Value *value = object.get(key);
+  Error whole(const YamlNode &object, StringRef key, int64_t most, int64_t &result) const {
+    const YamlNode *value = find(object, key);
     if (!value)
       return refuse("the event has no '" + key + "'");
-    std::optional<int64_t> number;
-    if (Optional<int64_t> own = value->getAsInteger())
-      number = *own;
-    if (Optional<StringRef> own = value->getAsString(); own && !own->getAsInteger(10, result))
-      number = result;
-    if (!number || *number < 0 || *number > most)
+    bool isNumber =
+        value->kind == YamlNode::Kind::Scalar && !StringRef(value->text).getAsInteger(10, result);
+    if (!isNumber || result < 0 || result > most)
       return refuse("'" + key + "' is not a whole number from 0 to " + Twine(most));
-    result = *number;
     return Error::success();
   }
 
   /// A share of the largest machine; 0 where none is requested.
-  Error share(const json::Object *object, StringRef key, double &result) const {
-    const json::Value *value = object ? object->get(key) : nullptr;
-    if (!value || value->getAsNull())
+  Error share(const YamlNode *request, StringRef key, double &result) const {
+    const YamlNode *value = request ? find(*request, key) : nullptr;
+    if (!value || value->kind == YamlNode::Kind::Null)
       return Error::success();
-    Optional<double> number = value->getAsNumber();
-    if (!number || !(*number >= 0 && *number <= 1e6))
+    bool isNumber =
+        value->kind == YamlNode::Kind::Scalar && !StringRef(value->text).getAsDouble(result);
+    if (!isNumber || !(result >= 0 && result <= 1e6))
       return refuse("'" + key + "' of resource_request is not a share");
-    result = *number;
     return Error::success();
   }
 
-  Error add(const json::Object &object, EventsByJob &jobs) const {
+  Error add(const YamlNode &object, EventsByJob &jobs) const {
     constexpr int64_t schedule = 3, finish = 6;
     int64_t time = 0, type = 0, id = 0, priority = 0;
     Event event;
@@ -147,7 +152,7 @@ private:
                                      {"priority", int64_t(1000), &priority}})
       if (Error error = whole(object, key, most, *result))
         return error;
-    const json::Object *request = object.getObject("resource_request");
+    const YamlNode *request = find(object, "resource_request");
     if (Error error = share(request, "cpus", event.cpu))
       return error;
     if (Error error = share(request, "memory", event.memory))
