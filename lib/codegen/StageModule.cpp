@@ -65,8 +65,7 @@ Expected<std::vector<StageModule>> buildModules(const Graph &graph, const LayerG
   for (int s = 0; s < stages.stages(); ++s) {
     StageTensors tensors{together(stages.into(s), *crossing), together(stages.outOf(s), *crossing)};
     const Stage &stage = plan.stages[s];
-    const bool gathers =
-        stage.stateSharding == StateSharding::Parameters && stage.replicas.size() > 1;
+    const bool gathers = stage.sharding.gathersParameters() && stage.replicas.size() > 1;
     auto module = StageBuilder(model, (*begins)[s], (*begins)[s + 1], tensors, stage.tables,
                                /*alone=*/false, gathers)
                       .build(stage.recompute);

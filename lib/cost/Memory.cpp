@@ -34,11 +34,11 @@ Bytes sliceOf(Bytes parameters, int replicas) {
 }
 
 Bytes trainedMemory(Bytes parameters, Bytes largestLayer, Optimizer optimizer,
-                    StateSharding sharding, int replicas) {
+                    const StageSharding &sharding, int replicas) {
   double copies = parameterCopies(optimizer); // parameters, gradients, and the rest is state
   Bytes slice = sliceOf(parameters, replicas);
   Bytes buffers = std::min(parameters, (largestLayer + gradientBuffer) * 2);
-  switch (replicas > 1 ? sharding : StateSharding::None) {
+  switch (replicas > 1 ? sharding.state : StateSharding::None) {
   case StateSharding::Parameters: // slicedMemory()
     assert(false && "gathered parameters count, too");
     break;

@@ -26,7 +26,7 @@ constexpr Bytes gradientBuffer(1 << 20);
 /// at most `largestLayer` and gradientBuffer bytes. Without sharding the transient memory of a
 /// layer counts: its new gradient, or twice as much in a step of Adam.
 Bytes trainedMemory(Bytes parameters, Bytes largestLayer, Optimizer optimizer,
-                    StateSharding sharding, int replicas);
+                    const StageSharding &sharding, int replicas);
 
 /// Memory of the same if the replicas divide the parameters, too (ZeRO stage 3), without gathered
 /// parameters. All memory of the `sliced` parameters is slices. The `shared` parameters, which

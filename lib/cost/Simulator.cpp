@@ -191,9 +191,9 @@ private:
   /// sharded gradients with their sum.
   bool endsPass(int rank, const Instruction &instruction) const {
     const ProgramPart &part = program.ranks[rank].partOf(instruction);
-    Op last = !part.tables.empty()                    ? Op::LookupGradient
-              : scattersGradients(part.stateSharding) ? Op::GradientReduceScatter
-                                                      : Op::Backward;
+    Op last = !part.tables.empty()                ? Op::LookupGradient
+              : part.sharding.scattersGradients() ? Op::GradientReduceScatter
+                                                  : Op::Backward;
     return instruction.op == Op::Forward || instruction.op == last;
   }
 

@@ -61,7 +61,7 @@ StageCosts::Computing StageCosts::computingOf(LayerRange range, const StageOptio
     result.again = result.forward;
     result.backward += result.again;
   }
-  if (option.stateSharding != StateSharding::None) // each updates its slice
+  if (option.sharding.dividesState()) // each updates its slice
     result.update = result.update / double(option.replicas());
   return result;
 }
@@ -72,9 +72,9 @@ StageCosts::Together StageCosts::togetherOf(LayerRange range, const StageOption 
   result.inPassAllReduce =
       costs.reduce.time(inPassAllReduces[range.end] - inPassAllReduces[range.begin],
                         inPassAllReduceBytes[range.end] - inPassAllReduceBytes[range.begin]);
-  if (option.stateSharding == StateSharding::Gradients)
+  if (option.sharding.scattersGradients())
     result.reduceScatter = costs.scatter.time(memory.denseParameters(range));
-  if (option.stateSharding == StateSharding::Parameters) { // layer by layer
+  if (option.sharding.gathersParameters()) { // layer by layer
     const Gathers gathers = memory.gathers(range);
     result.gather = costs.scatter.time(gathers.count, gathers.bytes);
     result.reduceScatter = result.gather;
@@ -95,11 +95,10 @@ ReplicaCost StageCosts::passesOf(const Computing &computing, const Together &tog
 /// well.
 void StageCosts::addSynchronization(LayerRange range, const StageOption &option,
                                     const GroupCosts &costs, StageCost &cost) const {
-  bool onlyGathers = option.stateSharding == StateSharding::Gradients;
+  bool onlyGathers = option.sharding.scattersGradients() && !option.sharding.gathersParameters();
   const CollectiveCost &collective = onlyGathers ? costs.scatter : costs.reduce;
-  const Bytes bytes = option.stateSharding == StateSharding::Parameters
-                          ? memory.wholeBytes(range)
-                          : memory.denseParameters(range);
+  const Bytes bytes = option.sharding.gathersParameters() ? memory.wholeBytes(range)
+                                                          : memory.denseParameters(range);
   cost.synchronization = collective.time(bytes) + cost.update;
   if (Bytes tied = memory.tiedOutside(range); tied != Bytes(0))
     cost.synchronization += costs.tiedSum.time(tied);
@@ -191,14 +190,14 @@ StageCosts::Slowest StageCosts::slowestOf(LayerRange range, const StageOption &o
 StageCost StageCosts::stageCost(LayerRange range, const StageOption &option,
                                 const BatchSplit &split) {
   StageCost cost = stageTimes(range, option, split);
-  cost.memory = memory.of(range, option.replicas(), option.recomputation, option.stateSharding,
+  cost.memory = memory.of(range, option.replicas(), option.recomputation, option.sharding,
                           option.messages ? &*option.messages : nullptr);
   return cost;
 }
 
 StageCost StageCosts::stageTimes(LayerRange range, const StageOption &option,
                                  const BatchSplit &split) {
-  assert(option.shardDegree == 1 && "replicas of several devices have no cost yet");
+  assert(option.sharding.degree == 1 && "replicas of several devices have no cost yet");
   if (fitted)
     return fittedTimes(range, option, split);
   Slowest slowest = slowestOf(range, option, split);

@@ -16,27 +16,18 @@
 
 namespace heterplan {
 
-/// How the devices of a stage run it, as far as that is decided: the number of recomputed segments
-/// follows from memory and does not change the time.
-struct ExecutionMode {
-  bool recomputes = false;
-  StateSharding stateSharding = StateSharding::None; // over the replicas
-  bool operator==(const ExecutionMode &) const = default;
-};
-
 /// How a stage runs: its devices and how they divide its work.
 struct StageOption {
   DeviceGroup devices;
-  int shardDegree = 1; // devices of a replica that share every layer; only 1 so far
   Recomputation recomputation;
-  StateSharding stateSharding = StateSharding::None; // over the replicas
+  StageSharding sharding; // of a degree of 1 so far
   /// The messages of a stage that receives or sends less than everything that crosses the cuts at
   /// its ends, because other stages lie beside it.
   std::optional<StageMessages> messages;
   /// By type of the group: the part of the rows of each sparse table that one device holds. Empty:
   /// the rows are divided evenly.
   std::vector<double> tableParts = {};
-  int replicas() const { return devices.replicas(shardDegree); }
+  int replicas() const { return devices.replicas(sharding.degree); }
   /// Rows of `table` on each device, in the order of the group.
   std::vector<int64_t> rowsOf(const SparseTable &table) const;
   bool operator==(const StageOption &) const = default;

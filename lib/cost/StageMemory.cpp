@@ -169,12 +169,13 @@ MemoryModel StageMemory::Frame::with(const Segments &of) const {
 }
 
 StageMemory::Frame StageMemory::frameOf(LayerRange range, int replicas, bool recomputes,
-                                        StateSharding sharding, const StageMessages *messages) {
+                                        const StageSharding &sharding,
+                                        const StageMessages *messages) {
   const Sums &before = sums[range.begin], &through = sums[range.end];
   const Largest &most = largestOf(range);
   const MessageBytes received = messages ? messages->received : MessageBytes(cuts[range.begin]);
   const Bytes dense = denseParameters(range);
-  const bool gathers = sharding == StateSharding::Parameters && replicas > 1;
+  const bool gathers = sharding.gathersParameters() && replicas > 1;
   Bytes weights = roundedWeights(dense, precision), trained;
   Frame frame;
   if (gathers) {
@@ -201,7 +202,7 @@ StageMemory::Frame StageMemory::frameOf(LayerRange range, int replicas, bool rec
 }
 
 MemoryModel StageMemory::of(LayerRange range, int replicas, Recomputation recomputation,
-                            StateSharding sharding, const StageMessages *messages) {
+                            const StageSharding &sharding, const StageMessages *messages) {
   const MessageBytes received = messages ? messages->received : MessageBytes(cuts[range.begin]);
   Segments kept;
   kept.boundary = received.fixed;
@@ -261,7 +262,7 @@ ArrayRef<StageMemory::Segments> StageMemory::segmentsOf(LayerRange range) {
 }
 
 int StageMemory::mostInFlight(LayerRange range, int replicas, bool recomputes,
-                              StateSharding sharding, DeviceRoom room, Samples share) {
+                              const StageSharding &sharding, DeviceRoom room, Samples share) {
   if (!recomputes)
     return of(range, replicas, {}, sharding).on(room).mostInFlight(room.memory, share);
   const Frame frame = frameOf(range, replicas, recomputes, sharding, nullptr);
@@ -272,11 +273,11 @@ int StageMemory::mostInFlight(LayerRange range, int replicas, bool recomputes,
 }
 
 Recomputation StageMemory::leastSegments(LayerRange range, Samples share, int inFlight,
-                                         StateSharding sharding) {
+                                         const StageSharding &sharding) {
   Recomputation best;
   Bytes least{};
   double samples = double(share.value());
-  const double gathered = sharding == StateSharding::Parameters ? gatheredCopies(true) : 0;
+  const double gathered = sharding.gathersParameters() ? gatheredCopies(true) : 0;
   for (const Segments &each : segmentsOf(range)) {
     Bytes need = (each.kept * samples + each.boundary) * double(inFlight) + each.largest * samples +
                  each.gathered * gathered;

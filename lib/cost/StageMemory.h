@@ -80,18 +80,18 @@ public:
   /// as rows go, and divide their state by `sharding`. `messages`: null if everything at the cuts
   /// of its ends passes through the stage.
   MemoryModel of(LayerRange range, int replicas, Recomputation recomputation,
-                 StateSharding sharding, const StageMessages *messages = nullptr);
+                 const StageSharding &sharding, const StageMessages *messages = nullptr);
 
   /// The number of segments that needs the least memory, the fewer among equals: 1, 2, 4, ... up to
   /// one for each layer that may begin one. The parameters that a segment gathers count as well.
   Recomputation leastSegments(LayerRange range, Samples share, int inFlight,
-                              StateSharding sharding = StateSharding::None);
+                              const StageSharding &sharding = {});
   /// The first layers of those segments, of about equal activations.
   std::vector<int> firstLayers(LayerRange range, Recomputation recomputation) const;
 
   /// Most micro-batches of `share` samples that fit into the `room` of a device, with any number of
   /// segments where it recomputes; 0: not one.
-  int mostInFlight(LayerRange range, int replicas, bool recomputes, StateSharding sharding,
+  int mostInFlight(LayerRange range, int replicas, bool recomputes, const StageSharding &sharding,
                    DeviceRoom room, Samples share);
 
   /// Bytes of the sparse tables on the replica with the largest parts, if `replicas` share them as
@@ -156,7 +156,7 @@ private:
     /// With `kept` of the layers and of what they receive.
     MemoryModel with(const Segments &kept) const;
   };
-  Frame frameOf(LayerRange range, int replicas, bool recomputes, StateSharding sharding,
+  Frame frameOf(LayerRange range, int replicas, bool recomputes, const StageSharding &sharding,
                 const StageMessages *messages);
   const Largest &largestOf(LayerRange range);
   /// Gathers of `layers` in a pass of a stage of layers `range`.

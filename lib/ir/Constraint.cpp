@@ -94,12 +94,9 @@ size_t ShardStateConstraint::count(const Request &request) {
 }
 std::string ShardStateConstraint::argument(const Request &, size_t) { return ""; }
 std::string ShardStateConstraint::describe(const Request &request, size_t) {
-  static constexpr const char *what[stateShardings] = {"", "optimizer state", "gradients and state",
-                                                       "parameters, gradients and state"};
-  return *request.shardState == StateSharding::None
-             ? "whole state on every replica"
-             : std::string("replicas that divide their ") +
-                   what[static_cast<int>(*request.shardState)];
+  return request.mustDivideState()
+             ? std::string("replicas that divide their ") + partsOf(*request.shardState)
+             : "whole state on every replica";
 }
 void ShardStateConstraint::drop(Request &request, size_t) { request.shardState.reset(); }
 

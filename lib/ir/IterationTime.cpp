@@ -131,7 +131,7 @@ private:
   void backward(int stage) {
     const Stage &of = stages[stage];
     pass(stage, false, stage + 1 < count ? backwardEnds[stage + 1] : Seconds());
-    if (scattersGradients(of.stateSharding))
+    if (of.sharding.scattersGradients())
       meet(stage, of.reduceScatter);
     if (exchangesRows(of))
       meet(stage, of.lookupGradient);

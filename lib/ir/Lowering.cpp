@@ -182,7 +182,7 @@ private:
       part.tables = *tables;
       part.recompute = plan.stages[stage].recompute;
       if (members[stage].size() > 1)
-        part.stateSharding = plan.stages[stage].stateSharding;
+        part.sharding.state = plan.stages[stage].sharding.state;
     }
     return Error::success();
   }
@@ -289,7 +289,7 @@ private:
     Seconds idle = waitBeside(member, microBatch, stage.receiveGradient, received);
     Seconds backward = stage.replicas[part.replica].backward - stage.reduceScatter + idle;
     emitPass(member, Op::Backward, microBatch, std::max(Seconds(), backward));
-    if (scattersGradients(part.stateSharding))
+    if (part.sharding.scattersGradients())
       emitPass(member, Op::GradientReduceScatter, microBatch, stage.reduceScatter).group =
           groups[part.stage];
     emitLookup(member, Op::LookupGradient, microBatch, stage.lookupGradient);
@@ -381,8 +381,8 @@ private:
   /// Whether the replicas gather parameters that they have updated by slices. Sharded parameters
   /// stay slices, but for those that other stages use, too.
   bool gathersAtEnd(const ProgramPart &part) const {
-    if (part.stateSharding != StateSharding::Parameters)
-      return part.stateSharding != StateSharding::None;
+    if (!part.sharding.gathersParameters())
+      return part.sharding.dividesState();
     const int begin = begins[part.stage];
     const int end = begin + int(plan.stages[part.stage].layers.size());
     auto isInside = [&](int layer) { return begin <= layer && layer < end; };
@@ -395,9 +395,8 @@ private:
   /// all-reduce.
   void emitSum(Member member) {
     const ProgramPart &part = partOf(member);
-    if (members[part.stage].size() > 1 && !scattersGradients(part.stateSharding))
-      emitCollective(member,
-                     part.stateSharding == StateSharding::None ? Op::AllReduce : Op::ReduceScatter);
+    if (members[part.stage].size() > 1 && !part.sharding.scattersGradients())
+      emitCollective(member, part.sharding.dividesState() ? Op::ReduceScatter : Op::AllReduce);
   }
 
   /// One of those that the replicas synchronise by: an all-reduce or all-gather takes all of their
@@ -405,7 +404,7 @@ private:
   void emitCollective(Member member, Op op) {
     const ProgramPart &part = partOf(member);
     const Stage &stage = plan.stages[part.stage];
-    bool isHalf = part.stateSharding == StateSharding::Optimizer;
+    bool isHalf = part.sharding.scattersAtEnd();
     Instruction &collective = append(member, op);
     collective.group = groups[part.stage];
     collective.seconds = std::max(Seconds(), stage.sync - stage.update) * (isHalf ? 0.5 : 1.0);

@@ -65,10 +65,9 @@ Error PartVerifier::verifyEnd() const {
   for (const Passes &done : passes)
     if (!done.backward || done.lookupGradient == part.tables.empty() || done.summed != sums())
       return refuse(name() + " leaves a micro-batch unfinished");
-  if (scattered != (part.stateSharding == StateSharding::Optimizer))
+  if (scattered != part.sharding.scattersAtEnd())
     return refuse(name() + " does not sum the gradients of which it updates a slice");
-  const bool keepsAll =
-      part.stateSharding != StateSharding::None && part.stateSharding != StateSharding::Parameters;
+  const bool keepsAll = part.sharding.dividesState() && !part.sharding.gathersParameters();
   if (keepsAll && !gathered) // where parameters are sharded, only those of several stages are whole
     return refuse(name() + " does not gather the parameters of which it has updated a slice");
   return Error::success();
@@ -114,10 +113,10 @@ Error PartVerifier::verifyTensors() const {
 
 /// How the end of an iteration follows from what the ranks of the stage share.
 const char *PartVerifier::checkEnd(Op op) {
-  bool sharded = part.stateSharding != StateSharding::None;
+  bool sharded = part.sharding.dividesState();
   if (op == Op::AllReduce && sharded)
     return "gradients are summed by slices where the state of the optimizer is sharded";
-  if (op == Op::ReduceScatter && part.stateSharding != StateSharding::Optimizer)
+  if (op == Op::ReduceScatter && !part.sharding.scattersAtEnd())
     return "gradients are summed by slices at the end only where the optimizer's state alone is "
            "sharded";
   if (op == Op::ReduceScatter && (stepped || scattered))

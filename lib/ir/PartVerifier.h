@@ -43,7 +43,7 @@ private:
   llvm::Error verifyTables();
   llvm::Error verifyTensors() const;
   /// Whether each micro-batch sums its gradients.
-  bool sums() const { return scattersGradients(part.stateSharding); }
+  bool sums() const { return part.sharding.scattersGradients(); }
   const char *checkEnd(Op op);
   const char *checkGradientSum(const Instruction &instruction);
   const char *checkWhole(const Instruction &instruction);

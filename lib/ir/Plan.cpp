@@ -49,16 +49,6 @@ constexpr IterationModelInfo iterationModelInfos[] = {
 };
 } // namespace
 
-const char *nameOf(RecomputePolicy policy) {
-  static constexpr const char *names[] = {"auto", "never", "always"};
-  return names[static_cast<int>(policy)];
-}
-
-const char *nameOf(StateSharding sharding) {
-  static constexpr const char *names[] = {"none", "optimizer", "gradients", "parameters"};
-  return names[static_cast<int>(sharding)];
-}
-
 const char *nameOf(BatchNorm batchNorm) {
   return batchNorm == BatchNorm::Local ? "local" : "synchronised";
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ir/Cluster.h"
+#include "ir/ExecutionMode.h"
 #include "support/Diagnostic.h"
 #include "support/Units.h"
 
@@ -35,19 +36,6 @@ constexpr bool isHalf(Precision precision) {
 }
 /// How the runtime lays out images and filters: NCHW, or NHWC (torch.channels_last).
 enum class MemoryFormat { ChannelsFirst, ChannelsLast };
-/// Which stages compute their activations again in the backward pass instead of keeping them. Auto:
-/// those that do not fit otherwise.
-enum class RecomputePolicy { Auto, Never, Always };
-/// The state that the replicas of a stage divide among them: nothing, the state of the optimizer,
-/// this state and the gradients, or these and the parameters (ZeRO stages 1 to 3, Rajbhandari et
-/// al., SC 2020). A stage with sharded parameters gathers the parameters of a layer before the
-/// layer computes, in the forward pass and again in the backward pass.
-enum class StateSharding { None, Optimizer, Gradients, Parameters };
-constexpr int stateShardings = 4; // how many there are
-/// Whether each micro-batch sums its gradients, of which each replica keeps a slice.
-constexpr bool scattersGradients(StateSharding sharding) {
-  return sharding == StateSharding::Gradients || sharding == StateSharding::Parameters;
-}
 /// Which schedules a user asks for.
 enum class ScheduleChoice { Auto, DataParallel, Pipeline, Burst };
 /// Whose samples batch normalisation normalises by while it is trained: those of all replicas of
@@ -58,15 +46,13 @@ enum class IterationModel : int {
 #define HETERPLAN_ITERATION_MODEL(enumerator, name, cls, help) enumerator,
 #include "ir/IterationModels.def"
 };
-const char *nameOf(Objective objective);    // "throughput" | "cost" | "gpu-seconds"
-const char *nameOf(Schedule schedule);      // "data-parallel" | "1f1b" | ...
-const char *nameOf(ScheduleChoice choice);  // "auto" | "data-parallel" | "pipeline" | "burst"
-const char *nameOf(Optimizer optimizer);    // "sgd" | "momentum" | "adam"
-const char *nameOf(MemoryFormat format);    // "channels-first" | "channels-last"
-const char *nameOf(Precision precision);    // "fp32" | "tf32" | "bf16" | "fp16"
-const char *nameOf(RecomputePolicy policy); // "auto" | "never" | "always"
-const char *nameOf(StateSharding sharding); // "none" | "optimizer" | "gradients" | "parameters"
-const char *nameOf(BatchNorm batchNorm);    // "synchronised" | "local"
+const char *nameOf(Objective objective);   // "throughput" | "cost" | "gpu-seconds"
+const char *nameOf(Schedule schedule);     // "data-parallel" | "1f1b" | ...
+const char *nameOf(ScheduleChoice choice); // "auto" | "data-parallel" | "pipeline" | "burst"
+const char *nameOf(Optimizer optimizer);   // "sgd" | "momentum" | "adam"
+const char *nameOf(MemoryFormat format);   // "channels-first" | "channels-last"
+const char *nameOf(Precision precision);   // "fp32" | "tf32" | "bf16" | "fp16"
+const char *nameOf(BatchNorm batchNorm);   // "synchronised" | "local"
 const char *nameOf(IterationModel iterationModel); // "synchronous-1f1b" | ...
 
 struct ScheduleInfo {
@@ -124,8 +110,7 @@ struct Stage {
   /// First layers of the segments whose activations are computed again in the backward pass, in
   /// order; empty: all activations are kept.
   std::vector<std::string> recompute;
-  StateSharding stateSharding = StateSharding::None; // over the replicas
-  int shardDegree = 1;                               // devices of a replica that share every layer
+  StageSharding sharding;
   /// Time of a full micro-batch on the slowest replica, including the receipt of its input (or
   /// gradient).
   Seconds forward{};
@@ -279,8 +264,8 @@ struct FitResiduals {
   bool operator==(const FitResiduals &) const = default;
 };
 
-/// The requirements are those that it was made under.
-struct Plan : Requirements {
+/// The requirements, and what is asked of modes, are those that it was made under.
+struct Plan : Requirements, ModeRequest {
   std::string model, modelFingerprint;
   std::string cluster, clusterFingerprint;
   std::vector<std::string> profileFingerprints;
@@ -292,8 +277,6 @@ struct Plan : Requirements {
   MemoryFormat memoryFormat = MemoryFormat::ChannelsFirst;
   BatchNorm batchNorm = BatchNorm::Synchronised;
   IterationModel iterationModel = IterationModel::Synchronous;
-  RecomputePolicy recompute = RecomputePolicy::Auto;
-  std::optional<StateSharding> shardState; // asked for; none: what each stage needs to fit
   ScheduleChoice requestedSchedule = ScheduleChoice::Auto;
   int requestedMicroBatches = 0; // 0: any number
   std::string strategy;

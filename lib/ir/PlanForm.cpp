@@ -1,4 +1,5 @@
 #include "ir/BurstForm.h"
+#include "ir/ExecutionModeForm.h"
 #include "ir/FileForms.h"
 #include "ir/FormParts.h"
 #include "ir/JsonForm.h"
@@ -66,8 +67,8 @@ void writeStage(const Stage &stage, v1::Stage &form) {
   form.set_gather_seconds(stage.gather.value());
   for (const std::string &layer : stage.recompute)
     form.add_recompute(layer);
-  form.set_state_sharding(nameOf(stage.stateSharding));
-  form.set_shard_degree(stage.shardDegree);
+  writeSharding(stage.sharding, form);
+  form.set_shard_degree(stage.sharding.degree);
   form.set_amplification(stage.amplification);
   for (const TableShards &shards : stage.tables) {
     v1::TableShards &shardsForm = *form.add_tables();
@@ -98,11 +99,9 @@ Stage readStage(const v1::Stage &form, const Twine &place, NameReader &names) {
   stage.gather = Seconds(form.gather_seconds());
   stage.recompute.assign(form.recompute().begin(), form.recompute().end());
   stage.amplification = form.amplification();
-  if (!form.state_sharding().empty())
-    stage.stateSharding =
-        names.named<StateSharding>(form.state_sharding(), stateShardings, place + ".stateSharding");
+  stage.sharding = readSharding(form, place, names);
   if (form.shard_degree() != 0)
-    stage.shardDegree = form.shard_degree();
+    stage.sharding.degree = form.shard_degree();
   for (const v1::TableShards &shards : form.tables())
     stage.tables.push_back({shards.table(), {shards.rows().begin(), shards.rows().end()}});
   return stage;
@@ -163,8 +162,7 @@ void writeDecision(const Plan &plan, v1::Plan &form) {
   form.set_precision(nameOf(plan.precision));
   form.set_memory_format(nameOf(plan.memoryFormat));
   form.set_iteration_model(nameOf(plan.iterationModel));
-  form.set_recompute(nameOf(plan.recompute));
-  form.set_shard_state(plan.shardState ? nameOf(*plan.shardState) : "auto");
+  writeModeRequest(plan, form);
   form.set_batch_norm(nameOf(plan.batchNorm));
   if (plan.requestedSchedule != ScheduleChoice::Auto)
     form.set_requested_schedule(nameOf(plan.requestedSchedule));
@@ -336,10 +334,7 @@ void readDecision(const v1::Plan &form, NameReader &names, Plan &plan) {
   if (!form.iteration_model().empty())
     plan.iterationModel = names.named<IterationModel>(
         form.iteration_model(), static_cast<int>(iterationModels().size()), "iterationModel");
-  if (!form.recompute().empty())
-    plan.recompute = names.named<RecomputePolicy>(form.recompute(), 3, "recompute");
-  if (!form.shard_state().empty() && form.shard_state() != "auto")
-    plan.shardState = names.named<StateSharding>(form.shard_state(), stateShardings, "shardState");
+  static_cast<ModeRequest &>(plan) = readModeRequest(form, names);
   if (form.has_requested_schedule())
     plan.requestedSchedule =
         names.named<ScheduleChoice>(form.requested_schedule(), 4, "requestedSchedule");

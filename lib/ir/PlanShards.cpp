@@ -44,13 +44,13 @@ RankProgram shardOf(RankProgram rank, int degree, int shard) {
 int shardDegreeOf(const Plan &plan) {
   int degree = 1;
   for (const Stage &stage : plan.stages)
-    degree = std::max(degree, stage.shardDegree);
+    degree = std::max(degree, stage.sharding.degree);
   return degree;
 }
 
 Plan withShardDevices(Plan plan, int degree) {
   for (Stage &stage : plan.stages) {
-    stage.shardDegree = degree;
+    stage.sharding.degree = degree;
     for (Replica &replica : stage.replicas)
       if (degree > 1)
         replica.devices = membersOf(replica.devices.front(), degree);
@@ -64,9 +64,9 @@ Expected<Plan> withShardGroups(Plan plan) {
     return plan;
   for (Stage &stage : plan.stages) {
     Location place{"plan.json", 0, 0, "stages[" + std::to_string(stage.id) + "]"};
-    if (stage.shardDegree != degree)
+    if (stage.sharding.degree != degree)
       return Diagnostic(Diag::InvalidPlan, place)
-             << "the shard degree is " << stage.shardDegree << ", and that of another stage is "
+             << "the shard degree is " << stage.sharding.degree << ", and that of another stage is "
              << degree << "; stages of unlike degrees are not supported";
     for (Replica &replica : stage.replicas) {
       DeviceRef group = replica.devices.front();
@@ -77,7 +77,7 @@ Expected<Plan> withShardGroups(Plan plan) {
                << group.node << "', the first of them a multiple of " << degree;
       replica.devices = {group};
     }
-    stage.shardDegree = 1;
+    stage.sharding.degree = 1;
   }
   return plan;
 }

@@ -122,12 +122,12 @@ Error verifySegments(const Stage &stage, const Location &place) {
 
 Error verifyShardDegree(const Stage &stage, const Location &place) {
   auto differs = [&](const Replica &replica) {
-    return stage.shardDegree > 1 && replica.devices.size() != size_t(stage.shardDegree);
+    return stage.sharding.degree > 1 && replica.devices.size() != size_t(stage.sharding.degree);
   };
-  if (stage.shardDegree >= 1 && llvm::none_of(stage.replicas, differs))
+  if (stage.sharding.degree >= 1 && llvm::none_of(stage.replicas, differs))
     return Error::success();
   return Diagnostic(Diag::InvalidPlan, place)
-         << "the shard degree is " << stage.shardDegree
+         << "the shard degree is " << stage.sharding.degree
          << "; accepted is 1, or the number of devices of every replica";
 }
 

@@ -91,7 +91,7 @@ struct ProgramPart {
   std::vector<BoundaryTensor> sends;    // of the links from its stage
   std::vector<ProgramTable> tables;     // equal on all ranks of the stage
   std::vector<std::string> recompute;   // first layers of the segments that are computed again
-  StateSharding stateSharding = StateSharding::None; // over the ranks of the stage, where several
+  StageSharding sharding;               // over the ranks of the stage, where several
   bool operator==(const ProgramPart &) const = default;
 };
 

@@ -1,3 +1,4 @@
+#include "ir/ExecutionModeForm.h"
 #include "ir/FileForms.h"
 #include "ir/FormParts.h"
 #include "ir/JsonForm.h"
@@ -171,7 +172,7 @@ void writePart(const ProgramPart &part, v1::ProgramPart &form) {
     writeTable(table, *form.add_tables());
   for (const std::string &layer : part.recompute)
     form.add_recompute(layer);
-  form.set_state_sharding(heterplan::nameOf(part.stateSharding));
+  writeSharding(part.sharding, form);
 }
 
 ProgramPart readPart(const v1::ProgramPart &form, const Twine &place, NameReader &names) {
@@ -188,9 +189,7 @@ ProgramPart readPart(const v1::ProgramPart &form, const Twine &place, NameReader
   for (int i = 0; i < form.tables_size(); ++i)
     part.tables.push_back(readTable(form.tables(i), place + ".tables[" + Twine(i) + "]", names));
   part.recompute.assign(form.recompute().begin(), form.recompute().end());
-  if (!form.state_sharding().empty())
-    part.stateSharding =
-        names.named<StateSharding>(form.state_sharding(), stateShardings, place + ".stateSharding");
+  part.sharding = readSharding(form, place, names);
   return part;
 }
 

@@ -14,7 +14,7 @@ namespace heterplan {
 enum class Widths { Powers, Any };
 
 /// The constraints of the user. 0 or empty: no such constraint.
-struct Request : Requirements {
+struct Request : Requirements, ModeRequest {
   Samples globalBatch{256};
   Objective objective = Objective::Throughput;
   ScheduleChoice schedule = ScheduleChoice::Auto;
@@ -24,8 +24,6 @@ struct Request : Requirements {
   std::optional<MemoryFormat> memoryFormat; // none: the faster one, as readers of requests decide
   BatchNorm batchNorm = BatchNorm::Synchronised;
   IterationModel iterationModel = IterationModel::Synchronous;
-  RecomputePolicy recompute = RecomputePolicy::Auto;
-  std::optional<StateSharding> shardState; // none: what each stage needs to fit
   std::optional<Training> training;
   Widths widths = Widths::Powers;
   bool ignoreMemory = false; // used to explain infeasibility
@@ -48,10 +46,11 @@ struct Request : Requirements {
   }
 };
 
-/// Makes `plan` an answer to `request`: it states the constraints, the schedule and the number of
+/// Makes `plan` an answer to `request`: it states the constraints, modes, schedule and number of
 /// micro-batches that the user asked for.
 inline void stateRequest(const Request &request, Plan &plan) {
   static_cast<Requirements &>(plan) = request;
+  static_cast<ModeRequest &>(plan) = request;
   plan.requestedSchedule = request.schedule;
   plan.requestedMicroBatches = request.microBatches;
 }

@@ -77,14 +77,14 @@ void addDense(const Plan &plan, const Stage &stage, const DenseParameters &param
               size_t replica, Holdings &holdings) {
   double moments = parameterCopies(plan.optimizer) - 2; // beside parameters and gradients
   double replicas = double(stage.replicas.size());
-  bool divided = stage.stateSharding != StateSharding::None && replicas > 1;
+  bool divided = stage.sharding.dividesState() && replicas > 1;
   Part slice{divided ? double(replica) / replicas : 0,
              divided ? double(replica + 1) / replicas : 1};
   for (const std::string &layer : stage.layers)
     for (const auto &[name, bytes] : parameters.of(layer)) {
       slice.bytes = bytes;
       const bool isWhole =
-          stage.stateSharding != StateSharding::Parameters ||
+          !stage.sharding.gathersParameters() ||
           (StringRef(name).startswith("tied ") && isShared(plan, stage, parameters, name));
       holdings["value " + name] = isWhole ? Part{0, 1, bytes} : slice;
       slice.bytes = bytes * moments;
@@ -300,7 +300,7 @@ std::optional<Plan> withoutLostDevices(const Plan &before, const Cluster &cluste
       there.insert(device);
   Plan result = before;
   for (Stage &stage : result.stages) {
-    if (stage.shardDegree > 1)
+    if (stage.sharding.degree > 1)
       return std::nullopt;
     int64_t all = 0, left = 0;
     for (const Replica &replica : stage.replicas)

@@ -80,15 +80,15 @@ private:
     setTimes(stage, id + 1 == stages);
     stage.update = time();
     // Replicas that divide parameters which no other stage uses synchronise within the passes.
-    const bool isSliced = stage.stateSharding == StateSharding::Parameters;
+    const bool isSliced = stage.sharding.state == StateSharding::Parameters;
     stage.sync = stage.update + (isSliced ? Seconds(0) : time());
     plan.stages.push_back(std::move(stage));
   }
 
   /// Now and then; sums of sharded gradients are part of the backward pass.
   void shardState(Stage &stage) {
-    stage.stateSharding = static_cast<StateSharding>(std::max(0, integer(-2, 3)));
-    if (!scattersGradients(stage.stateSharding) || ratio == Ratio::Equal)
+    stage.sharding.state = static_cast<StateSharding>(std::max(0, integer(-2, 3)));
+    if (!stage.sharding.scattersGradients() || ratio == Ratio::Equal)
       return;
     stage.reduceScatter = time();
     for (Replica &replica : stage.replicas)

@@ -171,7 +171,7 @@ TEST(Search, labelSettingEqualsExhaustiveWhereMemoryForcesAnotherMode) {
     ++feasible;
     for (const Stage &stage : oracle.plan->stages) {
       recomputed += !stage.recompute.empty();
-      divided += stage.stateSharding != StateSharding::None;
+      divided += stage.sharding.state != StateSharding::None;
     }
     random.request.recompute = RecomputePolicy::Never;
     random.request.shardState = StateSharding::None;

@@ -5,7 +5,8 @@
     check_recipes.py --self-test  prove on made-up trees that a missing and a superfluous file are found
 
 A recipe is a section below "## Recipes" with the identifiers of an example ("Example: `A`, `b`.") and
-files in backticks at the start of its items. Without an example the files need only be there.
+files in backticks at the start of its items. Without an example the files need only be there. Some
+recipes have limits: how many files they name, and a folder that they may not name.
 """
 
 import re
@@ -15,6 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from source_checks import main, tree  # noqa: E402
 
+LIMITS = {"A stage property": (15, "lib/search/exact/")}  # title -> most files, a folder to leave alone
 FOLDERS, ENDINGS = ("lib", "tools"), (".cpp", ".h", ".def", ".py", ".proto")
 
 
@@ -36,6 +38,12 @@ def knows(path: Path, examples: list[str]) -> bool:
     return any(re.search(rf"\b{re.escape(example)}\b", text) for example in examples)
 
 
+def beyond_limits(title: str, files: list[str]) -> list[str]:
+    most, untouched = LIMITS.get(title, (len(files), ""))
+    problems = [f"'{title}' names {len(files)} files; at most {most}"] if len(files) > most else []
+    return problems + [f"'{title}' names {path}" for path in files if untouched and path.startswith(untouched)]
+
+
 def check(root: Path) -> list[str]:
     problems = []
     for title, (examples, files) in recipes((root / "CONTRIBUTING.md").read_text(encoding="utf-8")).items():
@@ -45,6 +53,7 @@ def check(root: Path) -> list[str]:
         for path in files:
             if not (root / path).exists():
                 problems.append(f"'{title}' names {path}, which is not there")
+        problems += beyond_limits(title, files)
         if not examples:
             continue
         known = {
@@ -73,6 +82,12 @@ def self_test() -> list[str]:
             problems = check(root)
         if (not problems) != (expected is None) or (expected and not any(expected in p for p in problems)):
             failures.append(f"{sorted(files)}: expected {expected}, got {problems}")
+    for title, (most, untouched) in LIMITS.items():
+        many = [f"lib/{i}.cpp" for i in range(most)]
+        if beyond_limits(title, many) or not beyond_limits(title, [*many, "lib/more.cpp"]):
+            failures.append(f"'{title}': {most} files are not its limit")
+        if not beyond_limits(title, [untouched + "A.cpp"]):
+            failures.append(f"'{title}' may name {untouched}")
     return failures
 
 

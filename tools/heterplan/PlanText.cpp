@@ -317,13 +317,6 @@ void printBackground(raw_ostream &os, const Plan &plan) {
      << "); together " << plain(job.clusterThroughput.value()) << " samples/s\n";
 }
 
-const char *shardedText(StateSharding sharding) {
-  static constexpr const char *texts[stateShardings] = {
-      "", "optimizer state", "gradients and optimizer state",
-      "parameters, gradients and optimizer state"};
-  return texts[static_cast<int>(sharding)];
-}
-
 /// One line for each stage that computes activations again or divides its state.
 void printWays(raw_ostream &os, const Plan &plan) {
   for (const Stage &stage : plan.stages) {
@@ -332,8 +325,8 @@ void printWays(raw_ostream &os, const Plan &plan) {
     if (segments > 0)
       ways.push_back("activations computed again in " + std::to_string(segments) +
                      (segments == 1 ? " segment" : " segments"));
-    if (stage.stateSharding != StateSharding::None)
-      ways.push_back(std::string(shardedText(stage.stateSharding)) + " divided among " +
+    if (stage.sharding.dividesState())
+      ways.push_back(std::string(partsOf(stage.sharding.state)) + " divided among " +
                      std::to_string(stage.replicas.size()) + " replicas");
     if (!ways.empty())
       os << "stage " << stage.id << ": " << join(ways, "; ") << '\n';

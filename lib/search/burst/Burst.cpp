@@ -34,9 +34,9 @@ Error refuseUnsupported(const Problem &problem, StringRef strategy) {
   if (request.microBatches > 1)
     return notPlanned("micro-batches").note({}, "a burst takes the batch at once")
            << request.microBatches << " micro-batches are not supported in bursts";
-  if (request.recompute == RecomputePolicy::Always)
+  if (request.mustRecompute())
     return notPlanned("recompute") << "recomputation is not supported in bursts";
-  if (request.shardState.value_or(StateSharding::None) != StateSharding::None)
+  if (request.mustDivideState())
     return notPlanned("shard state") << "sharded state is not supported in bursts";
   for (const Layer &layer : problem.graph.layers)
     if (!layer.tables.empty())

@@ -60,7 +60,7 @@ Expected<std::vector<Relaxed>> relaxRecompute(const RelaxInputs &in) {
 Expected<std::vector<Relaxed>> relaxShardState(const RelaxInputs &in) {
   StateSharding most = StateSharding::None;
   for (const Stage &stage : in.found.stages)
-    most = std::max(most, stage.stateSharding);
+    most = std::max(most, stage.sharding.state);
   Relaxation result;
   result.subject = "divided state";
   result.current = nameOf(*in.asked.request.shardState);

@@ -37,8 +37,6 @@ Plan planFor(const Problem &problem) {
   plan.precision = request.precision;
   plan.memoryFormat = request.memoryFormat.value_or(MemoryFormat::ChannelsFirst);
   plan.iterationModel = request.iterationModel;
-  plan.recompute = request.recompute;
-  plan.shardState = request.shardState;
   plan.batchNorm = request.batchNorm;
   stateRequest(request, plan);
   plan.training = request.training;
@@ -160,7 +158,7 @@ void PlanBuilder::fillStage(const StageEvaluation &run, const std::vector<Device
   stage.replicas = replicasOf(run, placed, devices, inFlight);
   stage.parameterBytes = memory.parameters(placed.layers());
   stage.tables = tablesOf(placed, run.option);
-  stage.stateSharding = run.option.stateSharding;
+  stage.sharding = run.option.sharding;
   if (run.option.recomputation)
     for (int layer : memory.firstLayers(placed.layers(), run.option.recomputation))
       stage.recompute.push_back(problem.graph.layers[layer].name);
@@ -227,8 +225,7 @@ void PlanBuilder::addComputing(const StageEvaluation &run, const PlacedStage &pl
     forward = backward = &evaluator.stages.timesOf(
         placed.group.counts.front().first, cost.largestShare.value(), placement.microBatches);
   double passes = placement.microBatches, forwards = run.option.recomputation ? 2 * passes : passes;
-  double updates =
-      run.option.stateSharding == StateSharding::None ? 1 : 1.0 / placed.group.replicas();
+  double updates = run.option.sharding.dividesState() ? 1.0 / placed.group.replicas() : 1;
   if (forward == backward) {
     forward->addByOrigin(placed.layers(), forwards, passes, updates, times);
     return;

@@ -42,20 +42,14 @@ std::vector<int> farthestEnds(const Problem &problem) {
 }
 
 std::vector<ExecutionMode> listModes(const Request &request, bool savesMemory, int replicas) {
-  bool mayRecompute = savesMemory && request.recompute != RecomputePolicy::Never;
-  bool mayKeep = !savesMemory || request.recompute != RecomputePolicy::Always;
-  std::vector<StateSharding> shardings;
-  for (int each = 0; each < stateShardings; ++each) {
-    const StateSharding sharding{each};
-    bool asked = !request.shardState || *request.shardState == sharding;
-    if (replicas > 1 && savesMemory ? asked : sharding == StateSharding::None)
-      shardings.push_back(sharding);
-  }
+  if (!savesMemory)
+    return {ExecutionMode()};
   std::vector<ExecutionMode> modes;
   for (bool recomputes : {false, true})
-    for (StateSharding sharding : shardings)
-      if (recomputes ? mayRecompute : mayKeep)
-        modes.push_back({recomputes, sharding});
+    for (int each = 0; each < (replicas > 1 ? stateShardings : 1); ++each)
+      if (const ExecutionMode mode{recomputes, {StateSharding{each}}};
+          request.admits(mode, replicas))
+        modes.push_back(mode);
   return modes;
 }
 /// Shards of the optimizer's state are updated at once, and their collectives take as long as the
@@ -65,7 +59,7 @@ std::vector<ExecutionMode> listModes(const Request &request, bool savesMemory, i
 void sortByTime(std::vector<ExecutionMode> &modes) {
   std::stable_sort(modes.begin(), modes.end(), [](const ExecutionMode &a, const ExecutionMode &b) {
     auto rank = [](const ExecutionMode &mode) {
-      return std::pair(mode.recomputes, mode.stateSharding != StateSharding::Optimizer);
+      return std::pair(mode.recomputes, !mode.sharding.scattersAtEnd());
     };
     return rank(a) < rank(b);
   });
@@ -105,8 +99,7 @@ StageEvaluator::StageEvaluator(const Problem &problem, const SearchSpace &space)
 }
 
 bool StageEvaluator::dominatesGathers(ExecutionMode mode) {
-  return mode.stateSharding == StateSharding::Optimizer ||
-         mode.stateSharding == StateSharding::Gradients;
+  return mode.sharding.dividesState() && !mode.sharding.gathersParameters();
 }
 
 bool StageEvaluator::mayRun(LayerRange range, int type) const {
@@ -116,7 +109,7 @@ bool StageEvaluator::mayRun(LayerRange range, int type) const {
 
 int StageEvaluator::mostInFlight(LayerRange range, int type, int replicas, int64_t share,
                                  ExecutionMode mode) {
-  return costs.memory.mostInFlight(range, replicas, mode.recomputes, mode.stateSharding,
+  return costs.memory.mostInFlight(range, replicas, mode.recomputes, mode.sharding,
                                    problem.roomOf(type), Samples(share));
 }
 
@@ -130,7 +123,7 @@ int64_t StageEvaluator::mostSamples(LayerRange range, int type, int inFlight, in
 
 MemoryModel StageEvaluator::memoryOn(LayerRange range, int type, const StageOption &option) {
   MemoryModel model =
-      costs.memory.of(range, option.replicas(), option.recomputation, option.stateSharding);
+      costs.memory.of(range, option.replicas(), option.recomputation, option.sharding);
   for (size_t i = 0; i < option.tableParts.size(); ++i)
     if (option.devices.counts[i].first == type)
       model.fixed += costs.memory.tablesOfPart(range, option.tableParts[i]) -
@@ -250,7 +243,7 @@ const StageEvaluator::Balanced &StageEvaluator::balancedShares(LayerRange range,
     balanced.microBatches = microBatches;
     balanced.known.clear();
   }
-  uint64_t mode = uint64_t(option.stateSharding) * 2 + bool(option.recomputation);
+  uint64_t mode = uint64_t(option.sharding.state) * 2 + bool(option.recomputation);
   uint64_t key = (uint64_t(range.begin) << 32 | uint64_t(inFlight)) * 8 + mode;
   auto [entry, isNew] = balanced.known.try_emplace(key);
   if (isNew)
@@ -289,10 +282,10 @@ StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &gr
   int64_t batch = fullSize(microBatches), devices = group.replicas(),
           share = (batch + devices - 1) / devices;
   result.option.devices = group;
-  result.option.stateSharding = mode.stateSharding;
+  result.option.sharding = mode.sharding;
   if (mode.recomputes)
     result.option.recomputation =
-        costs.memory.leastSegments(range, Samples(share), place.inFlight, mode.stateSharding);
+        costs.memory.leastSegments(range, Samples(share), place.inFlight, mode.sharding);
   if (!stated.empty()) {
     if (!holdsShares(range, place.inFlight, stated, result.option))
       return result;
@@ -349,7 +342,7 @@ SmallVector<StageEvaluation, 2> StageEvaluator::evaluateModes(LayerRange range,
   for (const ExecutionMode &mode : modesByTime(group.replicas())) {
     if (mode.recomputes ? dominatesRecomputing : dominatesKeeping)
       continue;
-    if (mode.stateSharding == StateSharding::Parameters && noGathers[mode.recomputes])
+    if (mode.sharding.gathersParameters() && noGathers[mode.recomputes])
       continue;
     StageEvaluation now = evaluate(range, group, microBatches, place, mode, stated);
     if (!now.fits)
@@ -358,7 +351,7 @@ SmallVector<StageEvaluation, 2> StageEvaluator::evaluateModes(LayerRange range,
       noGathers[mode.recomputes] = true;
       noGathers[true] |= !isMixed;
     }
-    if (mode.stateSharding == fastest.stateSharding && !now.isLimited) {
+    if (mode.sharding == fastest.sharding && !now.isLimited) {
       dominatesKeeping |= !mode.recomputes;
       dominatesRecomputing |= mode.recomputes || !isMixed;
     }

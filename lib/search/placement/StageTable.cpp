@@ -13,7 +13,7 @@ namespace {
 StageOption optionIn(ExecutionMode mode, const DeviceGroup &group) {
   StageOption option;
   option.devices = group;
-  option.stateSharding = mode.stateSharding;
+  option.sharding = mode.sharding;
   option.recomputation.segments = mode.recomputes;
   return option;
 }
@@ -149,7 +149,7 @@ SmallVector<StageTimes, 2> StageTable::priceModes(LayerRange range, const Device
   SmallVector<StageCost, 2> costs;
   bool noGathers[2] = {false, false}; // by whether the mode recomputes
   for (const ExecutionMode &mode : evaluator.stages.modesFor(count)) {
-    if (mode.stateSharding == StateSharding::Parameters && noGathers[mode.recomputes])
+    if (mode.sharding.gathersParameters() && noGathers[mode.recomputes])
       continue;
     const int most = evaluator.stages.mostInFlight(range, type, count, share, mode);
     if (most < fewestInFlight(end))

@@ -241,10 +241,9 @@ Error PlacementReader::readSharding(const YamlNode &node, StatedStage &stage) {
   std::string text;
   if (Error error = readText(node, "shardState", text))
     return error;
-  for (StateSharding sharding : {StateSharding::None, StateSharding::Optimizer,
-                                 StateSharding::Gradients, StateSharding::Parameters})
-    if (text == nameOf(sharding)) {
-      stated(stage).stateSharding = sharding;
+  for (int each = 0; each < stateShardings; ++each)
+    if (text == nameOf(StateSharding{each})) {
+      stated(stage).sharding.state = StateSharding{each};
       return Error::success();
     }
   return Diagnostic(Diag::OutOfRange, node.location)
@@ -328,12 +327,8 @@ Error verifyZones(const Placement &placement, const Cluster &cluster) {
 
 /// The mode of a stage of a plan; none if `request` asks for another one.
 std::optional<ExecutionMode> modeOf(const Stage &stage, const Request &request) {
-  const ExecutionMode mode{!stage.recompute.empty(), stage.stateSharding};
-  const bool asked = request.recompute == RecomputePolicy::Auto ||
-                     mode.recomputes == (request.recompute == RecomputePolicy::Always);
-  const bool shards = !request.shardState || stage.replicas.size() == 1 ||
-                      *request.shardState == mode.stateSharding;
-  return asked && shards ? std::optional(mode) : std::nullopt;
+  const ExecutionMode mode{!stage.recompute.empty(), stage.sharding};
+  return request.admits(mode, int(stage.replicas.size())) ? std::optional(mode) : std::nullopt;
 }
 
 Error notOneDeviceEach(size_t stage) {

@@ -49,11 +49,10 @@ Error verifyLimits(const Request &request) {
 
 /// Whether stages may run as asked under the iteration model.
 Error verifyWays(const Request &request) {
-  bool savesMemory = request.recompute == RecomputePolicy::Always ||
-                     request.shardState.value_or(StateSharding::None) != StateSharding::None;
+  bool savesMemory = request.mustRecompute() || request.mustDivideState();
   if (!savesMemory || rulesOf(request.iterationModel).savesMemory())
     return Error::success();
-  bool recomputes = request.recompute == RecomputePolicy::Always;
+  bool recomputes = request.mustRecompute();
   return Diagnostic(Diag::NotSupported,
                     Location{"", 0, 0, recomputes ? "recompute" : "shard state"})
              .note({}, std::string("use the iteration model '") +

@@ -21,7 +21,7 @@ constexpr size_t mostMicroBatchChoices = 128;
 constexpr int mostTableCounts = 16;
 /// Whether replicas may divide their state, of which more devices hold less each.
 bool mayShardState(const Request &request, const IterationRules &rules) {
-  return rules.savesMemory() && request.shardState != StateSharding::None && !request.ignoreMemory;
+  return rules.savesMemory() && request.mayDivideState() && !request.ignoreMemory;
 }
 
 /// Whether the time of any layer falls with more samples on a type with devices.

@@ -34,14 +34,15 @@ std::map<std::string, std::map<std::string, int>> devicesOf(const Cluster &clust
 class GroupRule {
 public:
   GroupRule(const Plan &plan, const Cluster &cluster)
-      : nodes(devicesOf(cluster)), degree(plan.stages.empty() ? 1 : plan.stages[0].shardDegree) {}
+      : nodes(devicesOf(cluster)),
+        degree(plan.stages.empty() ? 1 : plan.stages[0].sharding.degree) {}
 
   /// The first reason why a replica is no group; "": it is one.
   std::string check(const Stage &stage, const Replica &replica) {
     const std::vector<DeviceRef> &devices = replica.devices;
-    if (stage.shardDegree != degree)
-      return "its degree is " + std::to_string(stage.shardDegree) + ", and that of stage 0 is " +
-             std::to_string(degree);
+    if (stage.sharding.degree != degree)
+      return "its degree is " + std::to_string(stage.sharding.degree) +
+             ", and that of stage 0 is " + std::to_string(degree);
     if (devices.size() != size_t(degree))
       return "it has " + std::to_string(devices.size()) + " devices, not " + std::to_string(degree);
     for (const DeviceRef &device : devices) {

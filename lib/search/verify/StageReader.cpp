@@ -190,10 +190,9 @@ std::string StageReader::placeReplicas(const Stage &stage, ReevaluatedStage &fac
   }
   facts.group = groupOf(cluster, devices);
   bool divides = facts.replicas.size() > 1;
-  facts.updatesSlices = divides && stage.stateSharding != StateSharding::None;
-  facts.gathersParameters = divides && stage.stateSharding == StateSharding::Parameters;
-  facts.scattersGradients =
-      divides && (facts.gathersParameters || stage.stateSharding == StateSharding::Gradients);
+  facts.updatesSlices = divides && stage.sharding.dividesState();
+  facts.gathersParameters = divides && stage.sharding.gathersParameters();
+  facts.scattersGradients = divides && stage.sharding.scattersGradients();
   return "";
 }
 

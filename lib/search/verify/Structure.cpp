@@ -316,9 +316,9 @@ std::optional<ConstraintFormula> checkShardState(const CheckInputs &in) {
   for (size_t s = 0; s < in.plan.stages.size(); ++s) {
     const Stage &stage = in.plan.stages[s];
     StateSharding asked = stage.replicas.size() > 1 ? *in.plan.shardState : StateSharding::None;
-    result.parts.push_back({stageName(s) + " divides " + nameOf(stage.stateSharding) +
+    result.parts.push_back({stageName(s) + " divides " + nameOf(stage.sharding.state) +
                                 " over its replicas, not " + nameOf(asked),
-                            Formula::truth(stage.stateSharding == asked)});
+                            Formula::truth(stage.sharding.state == asked)});
   }
   result.slack = failures(result.parts);
   return result;

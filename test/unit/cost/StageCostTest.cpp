@@ -77,12 +77,12 @@ TEST_F(StageCostTest, recomputationAddsTheForwardPass) {
 
 TEST_F(StageCostTest, shardedState) {
   StageOption option = boxes(2);
-  option.stateSharding = StateSharding::Optimizer;
+  option.sharding.state = StateSharding::Optimizer;
   StageCost state = cost(whole, option, {4, 2, true, {}});
   EXPECT_DOUBLE_EQ(state.backward.value(), 12);
   EXPECT_DOUBLE_EQ(state.update.value(), 8 / 2.0);
   EXPECT_DOUBLE_EQ(state.synchronization.value(), ring + 4) << "reduce-scatter, all-gather";
-  option.stateSharding = StateSharding::Gradients;
+  option.sharding.state = StateSharding::Gradients;
   StageCost gradients = cost(whole, option, {4, 2, true, {}});
   EXPECT_DOUBLE_EQ(gradients.reduceScatter.value(), ring / 2);
   EXPECT_DOUBLE_EQ(gradients.backward.value(), 12 + ring / 2);
@@ -91,7 +91,7 @@ TEST_F(StageCostTest, shardedState) {
 
 TEST_F(StageCostTest, ShardedParametersAreGatheredLayerByLayer) {
   StageOption option = boxes(2);
-  option.stateSharding = StateSharding::Parameters;
+  option.sharding.state = StateSharding::Parameters;
   const double each = 400 / 2 / 100.0 + 0.5; // half a ring
   StageCost both = cost(whole, option, {4, 2, true, {}});
   EXPECT_DOUBLE_EQ(both.gather.value(), 2 * each);
@@ -110,7 +110,7 @@ TEST_F(StageCostTest, ShardedParametersAreGatheredLayerByLayer) {
 TEST_F(StageCostTest, TiedParametersAreGatheredByEachLayerThatUsesThem) {
   graph.layers[0].parameters = graph.layers[1].parameters = {"w"};
   StageOption option = boxes(2);
-  option.stateSharding = StateSharding::Parameters;
+  option.sharding.state = StateSharding::Parameters;
   const double each = 400 / 2 / 100.0 + 0.5;
   StageCost both = cost(whole, option, {4, 2, true, {}});
   EXPECT_DOUBLE_EQ(both.gather.value(), 3 * each);

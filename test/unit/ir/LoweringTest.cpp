@@ -111,7 +111,7 @@ TEST(PlanShards, MakesARankOfEveryDeviceOfAGroup) {
 
 TEST(PlanShards, RefusesSumsOverOtherShards) {
   Plan plan = smallPlan();
-  plan.stages[0].stateSharding = StateSharding::Optimizer;
+  plan.stages[0].sharding.state = StateSharding::Optimizer;
   Program program = withShardRanks(lowered(plan), 2);
   EXPECT_EQ(toText(program.verify()), "");
   for (RankProgram &rank : program.ranks)
@@ -182,7 +182,7 @@ TEST(Lowering, ShardedStateIsSummedUpdatedAndGathered) {
   EXPECT_EQ(end[1].seconds, Seconds(1));
   EXPECT_EQ(end[2].seconds, Seconds(2));
   EXPECT_EQ(instructionsOf(program.ranks[0], 1), "load forward send receiveGradient backward");
-  EXPECT_EQ(program.ranks[1].parts[0].stateSharding, StateSharding::Optimizer);
+  EXPECT_EQ(program.ranks[1].parts[0].sharding.state, StateSharding::Optimizer);
   EXPECT_EQ(program.ranks[2].instructions.back().op, Op::Step);
 }
 
@@ -217,9 +217,9 @@ TEST(Lowering, ShardedParametersStaySlices) {
 
 TEST(Lowering, StateOfOneReplicaStaysWhole) {
   Plan plan = smallPlan();
-  plan.stages[1].stateSharding = StateSharding::Gradients;
+  plan.stages[1].sharding.state = StateSharding::Gradients;
   Program program = lowered(plan);
-  EXPECT_EQ(program.ranks[2].parts[0].stateSharding, StateSharding::None);
+  EXPECT_EQ(program.ranks[2].parts[0].sharding.state, StateSharding::None);
   EXPECT_EQ(passes(program.ranks[2]), "F0 B0 F1 B1 F2 B2 F3 B3 S");
 }
 

@@ -256,7 +256,7 @@ TEST(Program, ShardedGradientsAreSummedOnceAMicroBatch) {
                problemOf(S::Gradients,
                          [](Program &p) {
                            for (int rank : {0, 1})
-                             p.ranks[rank].parts[0].stateSharding = S::Optimizer;
+                             p.ranks[rank].parts[0].sharding.state = S::Optimizer;
                          }),
                "not that of the ranks of a stage with sharded gradients");
 }

@@ -102,12 +102,12 @@ inline Plan smallPlanWithTable() {
 inline Plan smallShardedPlan(StateSharding sharding) {
   Plan plan = smallPlan();
   Stage &first = plan.stages[0];
-  first.stateSharding = sharding;
+  first.sharding.state = sharding;
   if (sharding == StateSharding::Parameters) {
     first.gather = Seconds(0.5);
     first.sync = first.update;
   }
-  if (scattersGradients(sharding))
+  if (StageSharding{sharding}.scattersGradients())
     first.reduceScatter = Seconds(1);
   first.forward += first.gather;
   first.backward += first.gather + first.reduceScatter;

@@ -157,7 +157,7 @@ def _refuse_shared_tables(model: Model, program: RankProgram) -> None:
 
 def _choose_allocation(program: RankProgram) -> None:
     """A plan that takes time to save memory has none to lose to the allocator."""
-    saves = any(part.recompute or part.state_sharding != "none" for part in program.parts)
+    saves = any(part.recompute or part.divides_state for part in program.parts)
     give_back_freed_memory() if saves else keep_freed_memory()
 
 
@@ -190,7 +190,7 @@ def _make_part(run: Run, part: Part, scale: LossScale | None) -> PartExecution:
         _synchronise_batch_norm(stage, part.stage, communicator, presence)
     drop_by_sample(stage, options.seed, position)
     recompute_segments(stage)
-    presence.together |= bool(part.tables) or part.state_sharding != "none"
+    presence.together |= bool(part.tables) or part.divides_state
     return PartExecution(
         program, part, stage, communicator, run.loss, _make_trained(run, part, stage, sharded),
         presence, position, run.precision, run.plan.channels_last, scale,
@@ -233,7 +233,7 @@ def _local_statistics(run: Run, part: Part, stage: nn.Module) -> LocalStatistics
 def _gathered_layers(run: Run, part: Part) -> list[GatheredLayer]:
     """The divided parameters of a stage whose parameters the plan divides among its ranks, by layer and
     type; empty for other stages. Parameters that other stages use, too, are left out."""
-    if part.state_sharding != "parameters":
+    if not part.gathers_parameters:
         return []
     communicator, shared = run.communicator, run.model.shared_parameters()
     group = communicator.stage_group(part.stage)
@@ -257,7 +257,7 @@ def _shard_state(
 ) -> ShardedState | None:
     """The divided state of a stage whose state the plan divides among its ranks; None for other
     stages."""
-    if part.state_sharding == "none":
+    if not part.divides_state:
         return None
     communicator = run.communicator
     parameters, shared = dict(stage.named_parameters()), run.model.shared_parameters()
@@ -265,9 +265,9 @@ def _shard_state(
     own = group.index(communicator.rank)
     scatter = partial(communicator.start_reduce_scatter, part.stage)
     gather = partial(communicator.all_gather, part.stage)
-    if part.state_sharding != "parameters":
-        gradients = part.state_sharding == "gradients"
-        return ShardedState(parameters, shared, len(group), own, scatter, gather, gradients)
+    if not part.gathers_parameters:
+        scatters = part.scatters_gradients
+        return ShardedState(parameters, shared, len(group), own, scatter, gather, scatters)
     whole = {name: value for name, value in parameters.items() if name in shared}
     sharded = ShardedParameters(layers, whole, len(group), own, scatter, gather, presence)
     sharded.serve(stage)

@@ -95,7 +95,7 @@ class Communicator:
         groups = {instruction.group for instruction in program.instructions if instruction.group}
         listed = tuple(sorted(tuple(group) for group in groups))
         stages = tuple(part.stage for part in program.parts)
-        sharded = tuple(part.stage for part in program.parts if part.state_sharding != "none")
+        sharded = tuple(part.stage for part in program.parts if part.divides_state)
         build = "rocm" if torch.version.hip else "cuda"
         replicas = tuple(part.replica for part in program.parts)
         own = RosterEntry(self.rank, stages, place, listed, sharded, build, replicas, self.shard)

@@ -178,7 +178,7 @@ def _check_part(model: Model, part: Part, outputs: int) -> None:
     if part.recompute != tuple(getattr(stage, "segments", ())):
         raise RuntimeFault(f"stage {part.stage} has other segments in model.py than in the plan")
     listed = {name for names in model.gathered(part.stage) for name in names}
-    if part.state_sharding == "parameters" and listed != _specs(stage, "parameters_spec").keys():
+    if part.gathers_parameters and listed != _specs(stage, "parameters_spec").keys():
         raise RuntimeFault(f"stage {part.stage} gathers other parameters in model.py than in the plan")
     _check_tables(stage, part)
 

@@ -190,6 +190,21 @@ class Part:
     state_sharding: str = "none"  # one of SHARDINGS
     shard: int = 0  # of the replica, whose devices share every layer
 
+    @property
+    def divides_state(self) -> bool:
+        """Whether each rank of the stage updates a slice of the parameters only."""
+        return self.state_sharding != "none"
+
+    @property
+    def scatters_gradients(self) -> bool:
+        """Whether each micro-batch sums its gradients, of which each rank keeps a slice."""
+        return self.state_sharding == "gradients" or self.gathers_parameters
+
+    @property
+    def gathers_parameters(self) -> bool:
+        """Whether parameters are slices, which are gathered layer by layer."""
+        return self.state_sharding == "parameters"
+
 
 @dataclass(frozen=True)
 class PlannedDevice:

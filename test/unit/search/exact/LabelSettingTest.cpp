@@ -75,11 +75,11 @@ TEST_F(LabelSettingTest, ShardsStateWhereThatSavesTimeOrMemory) {
   request.schedule = ScheduleChoice::DataParallel;
   SearchOutcome free = solve();
   ASSERT_TRUE(free.plan);
-  EXPECT_EQ(free.plan->stages[0].stateSharding, StateSharding::Optimizer) << "a faster update";
+  EXPECT_EQ(free.plan->stages[0].sharding.state, StateSharding::Optimizer) << "a faster update";
   cluster.types[0].memory = Bytes(2 * 800 + 2 * 400 + 800 + 200);
   SearchOutcome tight = solve();
   ASSERT_TRUE(tight.plan);
-  EXPECT_EQ(tight.plan->stages[0].stateSharding, StateSharding::Optimizer);
+  EXPECT_EQ(tight.plan->stages[0].sharding.state, StateSharding::Optimizer);
   EXPECT_EQ(tight.plan->stages[0].replicas.size(), 2u);
   request.shardState = StateSharding::None;
   EXPECT_EQ(solve().termination, Termination::Infeasible);
@@ -92,7 +92,7 @@ TEST_F(LabelSettingTest, everyStageAsAsked) {
   ASSERT_TRUE(outcome.plan);
   for (const Stage &stage : outcome.plan->stages) {
     EXPECT_FALSE(stage.recompute.empty());
-    EXPECT_EQ(stage.stateSharding,
+    EXPECT_EQ(stage.sharding.state,
               stage.replicas.size() > 1 ? StateSharding::Gradients : StateSharding::None);
   }
   request.iterationModel = IterationModel::SteadyState;

@@ -29,7 +29,7 @@ struct ShardedPlan : CheckerFixture {
       DeviceGroup group{{{i, 2}}};
       Seconds whole = allReduceTime(cluster, group, Bytes(2000));
       Bytes activations = stage.memory - Bytes(2 * 2000 + 1000);
-      stage.stateSharding = sharding;
+      stage.sharding.state = sharding;
       stage.update = stage.update / 2;
       if (sharding == StateSharding::Parameters) {
         // slices of four copies; a gathered layer, its gradients, and a slice of their sum
@@ -131,7 +131,7 @@ TEST_F(ShardedPlan, NoticesFaultsInPlansWithShardedParameters) {
   const Plan right = plan;
   for (StateSharding other :
        {StateSharding::None, StateSharding::Optimizer, StateSharding::Gradients}) {
-    plan.stages[0].stateSharding = other;
+    plan.stages[0].sharding.state = other;
     EXPECT_EQ(failing(), (Names{"memory", "timing"})) << nameOf(other);
     plan = right;
   }
@@ -179,10 +179,10 @@ TEST_F(ShardedPlan, ParametersOfSeveralStagesAreWhole) {
 TEST_F(ShardedPlan, whatIsNotSoFails) {
   shard(StateSharding::Optimizer);
   Plan right = plan;
-  plan.stages[1].stateSharding = StateSharding::None;
+  plan.stages[1].sharding.state = StateSharding::None;
   EXPECT_EQ(failing(), (Names{"memory", "timing"}));
   plan = right;
-  plan.stages[1].stateSharding = StateSharding::Gradients;
+  plan.stages[1].sharding.state = StateSharding::Gradients;
   EXPECT_EQ(failing(), (Names{"memory", "timing"}));
   plan = right;
   plan.stages[0].update = plan.stages[0].update * 2.0;

@@ -26,7 +26,7 @@ Plan sharedPlan() {
       replica.devices.push_back({"gpu", stage ? "box-1" : "box-0", i});
     plan.stages.emplace_back();
     plan.stages.back().id = stage;
-    plan.stages.back().shardDegree = 2;
+    plan.stages.back().sharding.degree = 2;
     plan.stages.back().replicas = {replica};
   }
   return plan;
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Fault{"DeviceMissing", "it has 1 devices, not 2",
                           [](Plan &plan) { devicesOf(plan, 1).pop_back(); }},
                     Fault{"OtherDegree", "its degree is 4, and that of stage 0 is 2",
-                          [](Plan &plan) { plan.stages[1].shardDegree = 4; }}),
+                          [](Plan &plan) { plan.stages[1].sharding.degree = 4; }}),
     [](const auto &info) { return std::string(info.param.name); });
 
 /// A weight of 8 × 6 that two shards divide along axis 1, and a bias that both have.
