@@ -1,4 +1,5 @@
 #include "AlternativePlanning.h"
+#include "CompileSearch.h"
 
 #include "search/Alternatives.h"
 #include "support/Progress.h"

@@ -1,4 +1,5 @@
 #include "BackgroundPlanning.h"
+#include "CompileSearch.h"
 
 #include "cost/Simulator.h"
 #include "search/burst/Background.h"

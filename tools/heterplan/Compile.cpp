@@ -3,6 +3,7 @@
 #include "AlternativesText.h"
 #include "BackgroundPlanning.h"
 #include "Commands.h"
+#include "CompileSearch.h"
 #include "CompileText.h"
 #include "InfeasibleText.h"
 #include "ParetoText.h"

@@ -3,7 +3,7 @@
 
 #include "Inputs.h"
 
-#include "search/Search.h"
+#include "ir/Request.h"
 
 #include <CLI/CLI.hpp>
 
@@ -35,18 +35,5 @@ void addRequestOptions(CLI::App &command, CompileOptions &options);
 /// The request that `options` make; usage errors name the option. The objective is cost when a
 /// floor of the throughput, or a longest iteration, is given, throughput otherwise.
 llvm::Expected<Request> readRequest(const CompileOptions &options);
-/// The options of a search for plans of `request`.
-llvm::Expected<SearchOptions> readSearchOptions(const CompileOptions &options,
-                                                const Request &request);
-/// How --background is planned.
-struct BackgroundOptions {
-  Samples batch{};
-  double maxSlowdown = 0; // share of the plan's iteration
-};
-llvm::Expected<BackgroundOptions> readBackgroundOptions(const CompileOptions &options);
-/// The number of alternatives (--alternatives); 0: none are searched.
-llvm::Expected<int> readAlternativeCount(const CompileOptions &options);
-/// Floors of --pareto.
-llvm::Expected<int> readParetoPoints(const CompileOptions &options);
 
 } // namespace heterplan

@@ -2,7 +2,7 @@
 // the search.
 #pragma once
 
-#include "CompileOptions.h"
+#include "CompileSearch.h"
 
 #include "search/problem/Problem.h"
 
