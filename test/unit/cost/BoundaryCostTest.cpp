@@ -45,7 +45,7 @@ TEST(BoundaryCost, MemoryHoldsBothEndsOfAFixedGradient) {
       const LayerGraph graph = twoTensors(differentiable);
       const std::vector<Cut> cuts = graph.cuts();
       return StageMemory(graph, cuts, Optimizer::Sgd, Samples(8))
-          .of(stage, 1, {}, StateSharding::None)
+          .of(stage, 1, {}, StageSharding())
           .fixed;
     };
     EXPECT_EQ(fixedBytes(true) - fixedBytes(false), Bytes(40));

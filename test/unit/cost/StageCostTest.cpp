@@ -35,7 +35,7 @@ constexpr LayerRange whole{0, 2}, first{0, 1}, second{1, 2};
 /// Rings of two boxes: 2·(1/2)·size/100 + 2·0.5.
 constexpr double ring = 800 / 100.0 + 1;
 
-StageOption boxes(int count) { return {DeviceGroup{{{0, count}}}, 1, {}, StateSharding::None, {}}; }
+StageOption boxes(int count) { return {DeviceGroup{{{0, count}}}, {}, {}, {}}; }
 } // namespace
 
 TEST_F(StageCostTest, computing) {
@@ -127,7 +127,7 @@ TEST_F(StageCostTest, RecomputedSegmentsKeepRoundedParametersUnderAutocast) {
   const std::vector<Cut> cuts = graph.cuts();
   StageMemory half(graph, cuts, Optimizer::Adam, Samples(8), Precision::Bf16);
   auto need = [&](int segments) {
-    return half.of(whole, 2, {segments}, StateSharding::Parameters);
+    return half.of(whole, 2, {segments}, {StateSharding::Parameters});
   };
   const Bytes slices = Bytes(4 * 400 + 11), gradients = Bytes(400 + 200);
   EXPECT_EQ(need(1).fixed, slices + gradients + Bytes(400 + 800 / 2)) << "a layer, and both halves";
@@ -142,7 +142,7 @@ TEST_F(StageCostTest, SegmentsCountWhatTheyGather) {
   const std::vector<Cut> cuts = graph.cuts();
   StageMemory flat(graph, cuts, Optimizer::Adam, Samples(8));
   EXPECT_EQ(flat.leastSegments(whole, Samples(1), 1).segments, 1);
-  EXPECT_EQ(flat.leastSegments(whole, Samples(1), 1, StateSharding::Parameters).segments, 2);
+  EXPECT_EQ(flat.leastSegments(whole, Samples(1), 1, {StateSharding::Parameters}).segments, 2);
 }
 
 TEST_F(StageCostTest, theSlowestOfEachPassOrOfBoth) {
@@ -153,7 +153,7 @@ TEST_F(StageCostTest, theSlowestOfEachPassOrOfBoth) {
   cluster.nodes[1].devices = {{"other", 1}};
   for (const char *layer : {"a", "b"})
     model.entry(layer, "other", {Seconds(5), Seconds(1), Seconds(0), Seconds(0)});
-  StageOption option{DeviceGroup{{{0, 1}, {1, 1}}}, 1, {}, StateSharding::None, {}};
+  StageOption option{DeviceGroup{{{0, 1}, {1, 1}}}, {}, {}, {}};
   std::vector<std::vector<int64_t>> shares{{3}, {1}};
   StageCost inside = cost(whole, option, {4, 1, false, shares});
   EXPECT_DOUBLE_EQ(inside.forward.value(), 10) << "of the other";
@@ -228,7 +228,7 @@ TEST_F(StageCostTest, workspaceCountsAsOftenAsItIsStated) {
   std::vector<Cut> cuts = graph.cuts();
   auto modelOf = [&](Precision precision, double copies) {
     return StageMemory(graph, cuts, Optimizer::Sgd, Samples(8), precision)
-        .of(whole, 1, {}, StateSharding::None)
+        .of(whole, 1, {}, StageSharding())
         .on({Bytes(), copies});
   };
   MemoryModel once = modelOf(Precision::Fp32, 1), often = modelOf(Precision::Fp32, 8);
@@ -241,7 +241,7 @@ TEST_F(StageCostTest, convolutionsCountAsOftenAsTheDeviceStates) {
   graph.layers[1].convolutionBytes = Bytes(50);
   std::vector<Cut> cuts = graph.cuts();
   MemoryModel model =
-      StageMemory(graph, cuts, Optimizer::Sgd, Samples(8)).of(whole, 1, {}, StateSharding::None);
+      StageMemory(graph, cuts, Optimizer::Sgd, Samples(8)).of(whole, 1, {}, StageSharding());
   EXPECT_EQ(model.on({Bytes(), 1, 8}).workspace, model.on({Bytes(), 1, 0}).workspace + Bytes(400))
       << "the largest one";
   EXPECT_EQ(model.on({Bytes(), 1, 8}).kept, model.kept);
@@ -252,7 +252,7 @@ TEST_F(StageCostTest, eachPassRoundsWeightsAnew) {
   std::vector<Cut> cuts = graph.cuts();
   auto modelOf = [&](Precision precision, Recomputation recomputation) {
     return StageMemory(graph, cuts, Optimizer::Sgd, Samples(8), precision)
-        .of(whole, 1, recomputation, StateSharding::None);
+        .of(whole, 1, recomputation, StageSharding());
   };
   Bytes halves = (graph.layers[0].denseBytes() + graph.layers[1].denseBytes()) / 2;
   ASSERT_GT(halves, Bytes(0));
@@ -269,7 +269,7 @@ TEST_F(StageCostTest, eachPassRoundsWeightsAnew) {
 TEST(Memory, slicesOfTrainedState) {
   EXPECT_EQ(sliceOf(Bytes(400), 3), Bytes(136)) << "34 of 100 numbers";
   auto need = [](StateSharding sharding, int replicas) {
-    return trainedMemory(Bytes(4e8), Bytes(1e7), Optimizer::Adam, sharding, replicas);
+    return trainedMemory(Bytes(4e8), Bytes(1e7), Optimizer::Adam, {sharding}, replicas);
   };
   EXPECT_EQ(need(StateSharding::None, 4), Bytes(16e8 + 2e7)) << "and two steps of an update";
   EXPECT_EQ(need(StateSharding::Optimizer, 1), Bytes(16e8 + 2e7)) << "nobody to divide with";
