@@ -102,6 +102,8 @@ Error checkUse(const ScheduleOptions &options) {
                             {"--image", &online.image}})
     if (!text->empty())
       return usageError(name) << "needs --state";
+  if (online.wait)
+    return usageError("--wait") << "needs --state";
   if (options.costs.cluster.empty())
     return usageError("--cluster") << "is required";
   return Error::success();

@@ -129,7 +129,7 @@ Expected<std::vector<Outcome>> arriveAll(Session &session, const OnlineOptions &
   std::vector<Outcome> outcomes;
   for (Job &job : workload.jobs) {
     Expected<Outcome> outcome =
-        jobs::arrive(session.state, session.cluster, std::move(job), policy.rounding);
+        jobs::arrive(session.state, session.cluster, std::move(job), policy.rounding, options.wait);
     if (!outcome)
       return outcome.takeError();
     outcomes.push_back(std::move(*outcome));
@@ -206,6 +206,24 @@ void printText(const State &state, const std::vector<Outcome> &outcomes) {
   }
 }
 
+/// Does what is asked. Jobs that wait are decided before those that arrive, and after anything
+/// else.
+Expected<std::vector<Outcome>> actAndTry(Session &session, const OnlineOptions &options,
+                                         const CostOptions &costs, const ModelOptions &reading,
+                                         const PolicyOptions &policy) {
+  bool isFirst = !options.arrive.empty();
+  std::vector<Outcome> outcomes;
+  for (bool isTry : {isFirst, !isFirst}) {
+    Expected<std::vector<Outcome>> own =
+        isTry ? tryWaiting(session.state, session.cluster, policy.rounding)
+              : act(session, options, costs, reading, policy);
+    if (!own)
+      return own.takeError();
+    append_range(outcomes, *own);
+  }
+  return outcomes;
+}
+
 /// Whether the format and its options go together.
 Error checkFormat(const OnlineOptions &options) {
   if (!options.format.empty() && options.directory.empty())
@@ -245,6 +263,8 @@ Error writeSlot(const Session &session, const OnlineOptions &options) {
 }
 
 Error checkUse(const OnlineOptions &options) {
+  if (options.wait && options.arrive.empty())
+    return usageError("--wait") << "goes with --arrive";
   int asked = !options.arrive.empty() + !options.complete.empty() + !options.nodeDown.empty() +
               !options.nodeUp.empty();
   if (asked == 1 || (asked == 0 && !options.format.empty()))
@@ -259,6 +279,9 @@ void addOnlineOptions(CLI::App &command, OnlineOptions &options) {
           "decide online: the state between calls, made from --cluster where it is not there");
   addText(command, "--arrive", options.arrive, "FILE",
           "with --state: a job arrives (one job, or a jobs file)");
+  command.add_flag(
+      "--wait", options.wait,
+      "with --arrive: a job that does not pay yet waits, and later calls try it again");
   addText(command, "--complete", options.complete, "JOB", "with --state: a job is done");
   addText(command, "--node-down", options.nodeDown, "NODE",
           "with --state: a node is gone; says which jobs move where");
@@ -289,7 +312,7 @@ Expected<ExitStatus> scheduleOnline(const OnlineOptions &options, const CostOpti
     return session.takeError();
   if (Error error = advanceTo(session->state, options.at))
     return error;
-  Expected<std::vector<Outcome>> outcomes = act(*session, options, costs, reading, policy);
+  Expected<std::vector<Outcome>> outcomes = actAndTry(*session, options, costs, reading, policy);
   if (!outcomes)
     return outcomes.takeError();
   if (!options.format.empty())

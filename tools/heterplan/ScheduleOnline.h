@@ -15,7 +15,7 @@ namespace heterplan {
 struct OnlineOptions {
   std::string state, arrive, complete, nodeDown, nodeUp, at, slot, slots;
   std::string format, queue, image, directory; // what starts the jobs of the slot
-  bool force = false;
+  bool force = false, wait = false;
 };
 
 /// The options of the online form.

@@ -133,11 +133,20 @@ Expected<double> samplesBefore(const Session &session, const State &state, int j
   return done;
 }
 
-/// The first slot after the ends of the jobs that `job` waits for; none where one of them does not
+bool failed(StringRef status) { return status == "declined" || status == "dropped"; }
+
+/// Whether a job that `job` waits for does not run.
+bool waitsInVain(const State &state, const Job &job) {
+  return any_of(job.after, [&](const std::string &name) {
+    const EndedJob *ended = state.findEnded(name);
+    return failed(ended ? ended->status : state.jobs[state.find(name)].status);
+  });
+}
+
+/// The first slot after the ends of the jobs that `job` waits for; none where one of them has no
 /// end.
 std::optional<int> startAfter(const State &state, const Job &job) {
   int start = 0;
-  auto failed = [](StringRef status) { return status == "declined" || status == "dropped"; };
   for (const std::string &name : job.after) {
     const EndedJob *ended = state.findEnded(name);
     if (ended && failed(ended->status))
@@ -147,7 +156,7 @@ std::optional<int> startAfter(const State &state, const Job &job) {
       continue;
     }
     const SavedJob &before = state.jobs[state.find(name)];
-    if (failed(before.status))
+    if (failed(before.status) || before.status == "waiting")
       return std::nullopt;
     if (!before.rows.empty())
       start = std::max(start, before.rows.back().slot + 1);
@@ -207,8 +216,18 @@ Expected<Outcome> move(State &state, const Cluster &cluster, int job,
 }
 } // namespace
 
+namespace {
+/// Whether a job that is not admitted in slot `now` may still be worth something later.
+bool mayStillRun(const State &state, const Problem &problem, int index) {
+  const Job &job = state.jobs[index].job;
+  int next = state.now + 1;
+  return !waitsInVain(state, job) && next <= problem.lastSlot(index) &&
+         job.utility.at(std::max(0, next - job.arrival)) > 0;
+}
+} // namespace
+
 Expected<Outcome> arrive(State &state, const Cluster &cluster, Job job,
-                         const RoundingOptions &rounding) {
+                         const RoundingOptions &rounding, bool mayWait) {
   if (state.find(job.name) >= 0 || state.findEnded(job.name))
     return Diagnostic(Diag::DuplicateName, job.location)
            << "the state has a job '" << job.name << "' already";
@@ -232,14 +251,55 @@ Expected<Outcome> arrive(State &state, const Cluster &cluster, Job job,
     plan = decide(session->problem(), index, std::max(from, *start), *prices,
                   offersOf(next, rounding), counts);
   else
-    plan.reason = "waits for a job that does not run";
+    plan.reason = waitsInVain(next, next.jobs.back().job) ? "waits for a job that does not run"
+                                                          : "waits for a job that waits itself";
   SavedJob &saved = next.jobs.back();
-  saved.status = plan.isAdmitted() ? "admitted" : "declined";
+  saved.status = plan.isAdmitted()                                         ? "admitted"
+                 : mayWait && mayStillRun(next, session->problem(), index) ? "waiting"
+                                                                           : "declined";
   saved.reason = plan.reason;
   saved.rows = session->saved(plan.slots);
   Outcome outcome{saved.job.name, saved.status, saved.reason, saved.rows};
   state = std::move(next);
   return outcome;
+}
+
+Expected<std::vector<Outcome>> tryWaiting(State &state, const Cluster &cluster,
+                                          const RoundingOptions &rounding) {
+  std::vector<Outcome> outcomes;
+  State next = state;
+  next.forgetEnded();
+  if (none_of(next.jobs, [](const SavedJob &saved) { return saved.status == "waiting"; }))
+    return outcomes;
+  Expected<Session> session = Session::open(next, cluster);
+  if (!session)
+    return session.takeError();
+  Expected<Prices> prices = session->prices(next, next.prices);
+  if (!prices)
+    return prices.takeError();
+  RoundingCounts counts;
+  for (int index : session->problem().arrivals()) {
+    SavedJob &saved = next.jobs[index];
+    if (saved.status != "waiting")
+      continue;
+    JobPlan plan;
+    if (std::optional<int> start = startAfter(next, saved.job))
+      plan = decide(session->problem(), index, std::max({next.now, saved.job.arrival, *start}),
+                    *prices, offersOf(next, rounding), counts);
+    else
+      plan.reason = saved.reason;
+    saved.reason = plan.reason;
+    if (plan.isAdmitted())
+      saved.status = "admitted";
+    else if (!mayStillRun(next, session->problem(), index))
+      saved.status = "declined";
+    else
+      continue;
+    saved.rows = session->saved(plan.slots);
+    outcomes.push_back({saved.job.name, saved.status, saved.reason, saved.rows});
+  }
+  state = std::move(next);
+  return outcomes;
 }
 
 namespace {
@@ -260,7 +320,9 @@ Expected<Outcome> complete(State &state, StringRef name) {
     ended->status = "completed";
     return Outcome{name.str(), "completed", "", {}};
   }
-  if (job < 0 || state.jobs[job].status != "admitted")
+  bool isThere =
+      job >= 0 && (state.jobs[job].status == "admitted" || state.jobs[job].status == "waiting");
+  if (!isThere)
     return Diagnostic(Diag::UnknownJob, {"", 0, 0, name.str()})
            << "the state has " << (job < 0 && !ended ? "no job '" : "no running job '") << name
            << "'" << (job < 0 && !ended ? didYouMean(name, jobsOf(state)) : "");

@@ -14,15 +14,20 @@ namespace heterplan::jobs {
 /// The effect of one call on a job.
 struct Outcome {
   std::string job;
-  std::string status; // "admitted", "declined", "completed", "moved" or "dropped"
+  std::string status; // "admitted", "waiting", "declined", "completed", "moved" or "dropped"
   std::string reason;
   std::vector<SavedRow> rows; // from now on
 };
 
-/// Decides `job` against the present prices. DuplicateName where it was decided already.
+/// Decides `job` against the present prices. DuplicateName where it was decided already. With
+/// `mayWait`, a job that does not pay yet but may still be worth something later waits.
 llvm::Expected<Outcome> arrive(State &state, const Cluster &cluster, Job job,
-                               const RoundingOptions &rounding);
-/// `name` is done: what it still had is free. UnknownJob.
+                               const RoundingOptions &rounding, bool mayWait = false);
+/// Decides the jobs that wait, against the present prices. The outcomes leave out jobs that still
+/// wait.
+llvm::Expected<std::vector<Outcome>> tryWaiting(State &state, const Cluster &cluster,
+                                                const RoundingOptions &rounding);
+/// `name` is done, or waits no more: what it still had is free. UnknownJob.
 llvm::Expected<Outcome> complete(State &state, llvm::StringRef name);
 /// `node` gives nothing from now on; the jobs that had rows there are planned anew for what they
 /// have left, whatever it costs, or dropped where they can no longer end before the horizon.

@@ -24,7 +24,7 @@ struct SavedRow {
 
 struct SavedJob {
   Job job;
-  std::string status; // "admitted", "declined", "completed" or "dropped"
+  std::string status; // "admitted", "waiting", "declined", "completed" or "dropped"
   std::string reason;
   std::vector<SavedRow> rows; // by slot
 };
@@ -56,8 +56,9 @@ struct State {
   /// The ended job called `name`, or null.
   const EndedJob *findEnded(llvm::StringRef name) const;
   EndedJob *findEnded(llvm::StringRef name);
-  /// Moves the jobs that were declined or have no rows from `now` on to `ended`, so that the state
-  /// does not grow with the jobs that have come. No other job waits for them any more.
+  /// Moves the jobs that were declined or have no rows from `now` on, and do not wait, to `ended`,
+  /// so that the state does not grow with the jobs that have come. No other job waits for them any
+  /// more.
   void forgetEnded();
 };
 

@@ -171,11 +171,12 @@ Error readItems(const YamlNode &node, const char *what, std::vector<Item> &items
 Error readStatus(const YamlNode &node, std::string &status) {
   if (Error error = readText(node, "status", status))
     return error;
-  for (const char *known : {"admitted", "declined", "completed", "dropped"})
+  for (const char *known : {"admitted", "waiting", "declined", "completed", "dropped"})
     if (status == known)
       return Error::success();
   return Diagnostic(Diag::WrongType, node.location)
-         << "status is '" << status << "'; admitted, declined, completed and dropped are accepted";
+         << "status is '" << status
+         << "'; admitted, waiting, declined, completed and dropped are accepted";
 }
 
 /// Text that may be empty or long.
@@ -308,7 +309,7 @@ EndedJob *State::findEnded(StringRef name) {
 void State::forgetEnded() {
   llvm::erase_if(jobs, [&](const SavedJob &saved) {
     int end = saved.rows.empty() ? -1 : saved.rows.back().slot;
-    if (end >= now)
+    if (end >= now || saved.status == "waiting")
       return false;
     ended.push_back({saved.job.name, saved.status, saved.reason, end});
     return true;

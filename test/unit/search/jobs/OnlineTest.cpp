@@ -206,6 +206,58 @@ TEST(JobsOnline, AJobThatEndedMayStillBeCompletedOnce) {
   EXPECT_NE(toText(twice.takeError()).find("[HP1103]"), std::string::npos);
 }
 
+TEST(JobsOnline, AJobThatWaitsRunsOnceThereIsRoom) {
+  Cluster cluster = twoGpuNodes();
+  jobs::State state = emptyState();
+  jobs::Job first = gpuJob("first"), second = gpuJob("second"), third = gpuJob("third");
+  first.gradient = Bytes(0);
+  first.samples = 700; // 18 of 20 slots of all GPUs
+  third.after = {"second"};
+  third.samples = 10;
+  auto arrive = [&](const jobs::Job &job) {
+    return llvm::cantFail(jobs::arrive(state, cluster, job, {}, true)).status;
+  };
+  ASSERT_EQ(arrive(first), "admitted");
+  EXPECT_EQ(arrive(second), "waiting");
+  EXPECT_EQ(arrive(third), "waiting"); // with the job before it
+  EXPECT_TRUE(llvm::cantFail(jobs::tryWaiting(state, cluster, {})).empty());
+  jobs::State again = llvm::cantFail(jobs::parseState(toJson(state), "state.json"));
+  EXPECT_EQ(toJson(again), toJson(state));
+  llvm::cantFail(jobs::advance(state, 3));
+  llvm::cantFail(jobs::complete(state, "first"));
+  std::vector<jobs::Outcome> outcomes = llvm::cantFail(jobs::tryWaiting(state, cluster, {}));
+  ASSERT_EQ(outcomes.size(), 2u);
+  EXPECT_EQ(outcomes[0].job, "second");
+  EXPECT_EQ(outcomes[0].status, "admitted");
+  EXPECT_EQ(outcomes[1].status, "admitted");
+  EXPECT_GE(outcomes[0].rows.front().slot, 3);
+  EXPECT_GT(outcomes[1].rows.front().slot, outcomes[0].rows.back().slot);
+  EXPECT_FALSE(bool(verify(state, cluster)));
+}
+
+TEST(JobsOnline, AJobThatCannotBeWorthAnythingMoreIsDeclined) {
+  Cluster cluster = twoGpuNodes();
+  jobs::State state = emptyState();
+  jobs::Job first = gpuJob("first"), second = gpuJob("second"), third = gpuJob("third");
+  first.gradient = Bytes(0);
+  first.samples = 700;
+  second.utility = {jobs::Utility::Kind::Linear, 10, 0, 0, 3};
+  third.after = {"second"};
+  for (const jobs::Job &job : {first, second, third})
+    llvm::cantFail(jobs::arrive(state, cluster, job, {}, true));
+  llvm::cantFail(jobs::advance(state, 1));
+  EXPECT_TRUE(llvm::cantFail(jobs::tryWaiting(state, cluster, {})).empty());
+  llvm::cantFail(jobs::advance(state, 2));
+  std::vector<jobs::Outcome> outcomes = llvm::cantFail(jobs::tryWaiting(state, cluster, {}));
+  ASSERT_EQ(outcomes.size(), 2u);
+  EXPECT_EQ(outcomes[0].status, "declined");
+  EXPECT_EQ(outcomes[1].status, "declined"); // it waits in vain
+  EXPECT_EQ(llvm::cantFail(jobs::arrive(state, cluster, gpuJob("fourth"), {}, true)).status,
+            "waiting");
+  EXPECT_EQ(llvm::cantFail(jobs::complete(state, "fourth")).status, "completed");
+  EXPECT_TRUE(llvm::cantFail(jobs::tryWaiting(state, cluster, {})).empty());
+}
+
 TEST(JobsOnline, timeDoesNotGoBack) {
   jobs::State state = emptyState();
   llvm::cantFail(jobs::advance(state, 5));
