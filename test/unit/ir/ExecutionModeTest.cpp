@@ -27,7 +27,7 @@ TEST(ExecutionMode, shardingsDivideMoreAndMore) {
 
 TEST(ExecutionMode, whatIsAskedAdmitsModes) {
   const ExecutionMode kept{}, again{true, {}}, sharded{false, {StateSharding::Gradients}};
-  ModeRequest any, never{RecomputePolicy::Never}, always{RecomputePolicy::Always};
+  ModeRequest any, never{RecomputePolicy::Never, {}}, always{RecomputePolicy::Always, {}};
   for (const ExecutionMode &mode : {kept, again, sharded})
     EXPECT_TRUE(any.admits(mode, 2));
   EXPECT_TRUE(never.admits(kept, 2) && !never.admits(again, 2));
