@@ -48,7 +48,15 @@ int shardDegreeOf(const Plan &plan) {
   return degree;
 }
 
+std::vector<DeviceLimit> limitsOfGroups(std::vector<DeviceLimit> limits, int degree) {
+  for (DeviceLimit &limit : limits)
+    limit.most /= degree;
+  return limits;
+}
+
 Plan withShardDevices(Plan plan, int degree) {
+  for (DeviceLimit &limit : plan.deviceLimits)
+    limit.most *= degree;
   for (Stage &stage : plan.stages) {
     stage.sharding.degree = degree;
     for (Replica &replica : stage.replicas)
@@ -79,6 +87,7 @@ Expected<Plan> withShardGroups(Plan plan) {
     }
     stage.sharding.degree = 1;
   }
+  plan.deviceLimits = limitsOfGroups(std::move(plan.deviceLimits), degree);
   return plan;
 }
 

@@ -10,12 +10,14 @@
 namespace heterplan {
 
 /// `plan`, in which each device stands for `degree` devices, with those devices: device k of a node
-/// stands for the devices k·degree to k·degree + degree − 1.
+/// stands for the devices k·degree to k·degree + degree − 1. Limits of devices count them, too.
 Plan withShardDevices(Plan plan, int degree);
 
 /// `plan` with one device for each group, as the search has made it. Fails with InvalidPlan if the
 /// stages have unlike degrees, or a replica is not such a group.
 llvm::Expected<Plan> withShardGroups(Plan plan);
+/// `limits` of devices as limits of groups of `degree` of them.
+std::vector<DeviceLimit> limitsOfGroups(std::vector<DeviceLimit> limits, int degree);
 
 /// `program`, in which each rank stands for `degree` devices, with a rank for each of them: rank r
 /// stands for the ranks r·degree to r·degree + degree − 1, which are shards 0, 1, ... of its parts.

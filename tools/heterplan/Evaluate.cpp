@@ -86,14 +86,13 @@ struct Inputs {
 };
 
 Expected<Inputs> readInputs(EvaluateOptions &options) {
-  std::optional<Plan> plan;
-  int planDegree = 1;
+  std::optional<Plan> stated, plan; // with devices, with a device for each group of them
   if (isPlan(options.placement)) {
     Expected<Plan> read = readPlan(options.placement);
     if (!read)
       return read.takeError();
     completeFrom(*read, options.compiling);
-    planDegree = shardDegreeOf(*read);
+    stated = *read;
     read = withShardGroups(std::move(*read));
     if (!read)
       return read.takeError();
@@ -105,15 +104,15 @@ Expected<Inputs> readInputs(EvaluateOptions &options) {
   if (request->schedule == ScheduleChoice::Burst ||
       request->iterationModel == IterationModel::Burst)
     return notSupported("evaluate of bursts");
-  if (plan)
-    completeSets(*plan, *request);
+  if (stated)
+    completeSets(*stated, *request);
   Expected<PlanningInputs> planning = readPlanningInputs(options.compiling, *request);
   if (!planning)
     return planning.takeError();
   const int degree = planning->problem.cluster.shardDegree;
-  if (plan && planDegree != degree)
+  if (stated && shardDegreeOf(*stated) != degree)
     return Diagnostic(Diag::StalePlan, {options.placement, 0, 0, ""})
-           << planDegree << " devices share each layer of the plan, and " << degree
+           << shardDegreeOf(*stated) << " devices share each layer of the plan, and " << degree
            << " those of the model";
   if (!plan && degree > 1)
     return notWithShards(NotWithShards::OwnPlacement);

@@ -4,6 +4,7 @@
 #include "TensorParallel.h"
 
 #include "cost/KernelModel.h"
+#include "ir/PlanShards.h"
 #include "ir/Trainability.h"
 #include "ir/onnx/batch/MixedSamples.h"
 #include "ir/sharding/NotWithShards.h"
@@ -94,8 +95,7 @@ Error checkBesideShards(const CompileOptions &options) {
   for (auto [option, isGiven] : {std::pair(NotWithShards::Pareto, options.pareto),
                                  {NotWithShards::Alternatives, !options.alternatives.empty()},
                                  {NotWithShards::Without, !options.without.empty()},
-                                 {NotWithShards::Background, !options.background.empty()},
-                                 {NotWithShards::MaxDevices, !options.deviceLimits.empty()}})
+                                 {NotWithShards::Background, !options.background.empty()}})
     if (isGiven)
       return notWithShards(option);
   return Error::success();
@@ -128,6 +128,7 @@ Expected<PlanningInputs> planningInputsOf(const CompileOptions &options, Plannin
   auto &[model, request, searching] = sources;
   if (Error error = divideLayers(model, options))
     return error;
+  request.deviceLimits = limitsOfGroups(std::move(request.deviceLimits), model.layers.shardDegree);
   if (isHalf(request.precision))
     model.layers = underAutocast(std::move(model.layers));
   Expected<Cluster> cluster = readWholeCluster(options.costs.cluster);
