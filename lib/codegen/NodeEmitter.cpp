@@ -2,6 +2,7 @@
 
 #include "codegen/Constants.h"
 #include "codegen/Operators.h"
+#include "ir/Bias.h"
 #include "ir/ModuleWeights.h"
 #include "support/Diagnostic.h"
 
@@ -136,12 +137,10 @@ bool NodeEmitter::isStored(int index) const {
 }
 
 bool NodeEmitter::isBiasOf(int index, int product) const {
-  if (!has(index) || !has(product) || rank(index) != 1)
+  if (!has(index) || !has(product) || !isBias(input(index)))
     return false;
-  const TensorRole role = input(index).role;
   const int producer = scope.use().producers[node.inputs[product]];
-  return (role == TensorRole::Parameter || role == TensorRole::Frozen) && producer >= 0 &&
-         scope.graph().nodes[producer].op == "MatMul";
+  return producer >= 0 && takesBias(scope.graph().nodes[producer]);
 }
 
 bool NodeEmitter::isConstant(int index) const {

@@ -11,7 +11,7 @@ import math
 import sys
 from collections import ChainMap, Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,7 +23,7 @@ from .double_precision import doubled_source, widened
 from .errors import RuntimeFault
 from .program import Part, RankProgram, TensorSpec, dtype_of
 from .shards import Slicing
-from .referred_weights import ReferredTensors
+from .referred_weights import ReferredTensors, Verified
 from .tensorfile import read_tensors
 
 
@@ -44,6 +44,7 @@ class Model:
     bounds: dict[str, int]  # integer inputs are below these
     double: bool = False  # in double precision, whatever its files say
     degree: int = 1  # devices that share every layer
+    verified: Verified = field(default_factory=set, compare=False)  # of the weights that lie elsewhere
 
     @property
     def prediction(self) -> TensorSpec:
@@ -234,7 +235,7 @@ def _table_rows(
     model: Model, index: int, name: str, rows: range, directory: Path, seed: int
 ) -> Tensor:
     shape, dtype, kind = _specs(model.stages[index], "tables_spec")[name]
-    weights, path = _weights(index, directory)
+    weights, path = _weights(model, index, directory)
     if name in weights:
         if tuple(weights[name].shape) != tuple(shape):
             raise RuntimeFault(f"{path}: '{name}' is {list(weights[name].shape)}, not {shape}")
@@ -246,11 +247,13 @@ def _table_rows(
     return torch.cat(parts).to(dtype_of(dtype, "model.py"))
 
 
-def _weights(index: int, directory: Path) -> tuple[Mapping[str, Tensor], Path]:
+def _weights(model: Model, index: int, directory: Path) -> tuple[Mapping[str, Tensor], Path]:
     path = directory / "weights" / f"stage-{index:04d}.safetensors"
     copied = read_tensors(path) if path.exists() else {}
     elsewhere = path.with_suffix(".json")
-    return (ChainMap(copied, ReferredTensors(elsewhere)) if elsewhere.exists() else copied), path
+    if not elsewhere.exists():
+        return copied, path
+    return ChainMap(copied, ReferredTensors(elsewhere, model.verified)), path
 
 
 def build_stage(
@@ -269,7 +272,7 @@ def build_stage(
     stage_class = model.stages[index]
     tables = _specs(stage_class, "tables_spec")
     stage: nn.Module = stage_class(tables=whole_tables) if tables else stage_class()
-    weights, path = _weights(index, directory)
+    weights, path = _weights(model, index, directory)
     tensors = stage.state_dict(keep_vars=True)
     held: dict[str, Any] = {}
     sliced = model.slicings()

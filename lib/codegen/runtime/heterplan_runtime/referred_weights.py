@@ -15,14 +15,17 @@ from torch import Tensor
 from .errors import RuntimeFault
 from .tensorfile import mapped, tensor_in
 
-_known: set[tuple[Path, str]] = set()  # tensors whose SHA-256 has been compared
+Verified = set[tuple[Path, str]]  # a file of references, and a tensor of it whose SHA-256 has been compared
 
 
 class ReferredTensors(Mapping[str, Tensor]):
-    """The tensors of a file of references by name, which are read when they are asked for. Raises RuntimeFault."""
+    """The tensors of a file of references by name, which are read when they are asked for. Raises RuntimeFault.
 
-    def __init__(self, path: Path) -> None:
+    `verified`: what the run has verified so far; it grows."""
+
+    def __init__(self, path: Path, verified: Verified | None = None) -> None:
         self._path = path
+        self._verified: Verified = set() if verified is None else verified
         self._mapped: dict[Path, mmap.mmap] = {}
         try:
             facts = json.loads(path.read_text(encoding="utf-8"))
@@ -50,14 +53,14 @@ class ReferredTensors(Mapping[str, Tensor]):
                 )
             self._mapped[file] = mapped(file)
         values = tensor_in(self._mapped[file], 0, entry, f"{self._path}: '{name}'")
-        if (self._path, name) not in _known:
+        if (self._path, name) not in self._verified:
             begin, end = entry["data_offsets"]
             if hashlib.sha256(memoryview(self._mapped[file])[begin:end]).hexdigest() != entry.get("sha256"):
                 raise RuntimeFault(
                     f"{file}: the values of '{name}' have changed since the plan was made with --no-weights; put the "
                     "file back, or compile the model again"
                 )
-            _known.add((self._path, name))
+            self._verified.add((self._path, name))
         return values
 
     def file_of(self, entry: Any, name: str) -> Path:

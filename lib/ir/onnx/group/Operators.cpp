@@ -1,5 +1,6 @@
 #include "ir/onnx/group/Operators.h"
 
+#include "ir/Bias.h"
 #include "ir/Bodies.h"
 #include "ir/ModuleWeights.h"
 #include "ir/onnx/group/OperatorWork.h"
@@ -308,13 +309,13 @@ GraphFacts::GraphFacts(const Graph &graph)
         storage[id] = storage[node.inputs[0]];
     }
     addHalves(node);
-    if (node.op == "MatMul" && !node.outputs.empty() && node.outputs[0] != noTensor)
+    if (takesBias(node) && !node.outputs.empty() && node.outputs[0] != noTensor)
       product[node.outputs[0]] = true;
   });
 }
 
 /// Whether operand `index` of `node`, which is no activation, widens a result in 16 bits to fp32: a
-/// tensor of arithmetic does, a number and the bias of a product do not (NodeEmitter::isBiasOf).
+/// tensor of arithmetic does, a number and the bias of a product do not.
 bool GraphFacts::widens(const GraphNode &node, size_t index) const {
   static const StringSet<> arithmetic = {"Add", "Sub", "Mul",   "Div",   "Sum",
                                          "Max", "Min", "Where", "Concat"};
@@ -322,9 +323,9 @@ bool GraphFacts::widens(const GraphNode &node, size_t index) const {
   if (!arithmetic.count(node.op) || !isFloating(graph.tensors[id].type) || elements(id) == 1)
     return false;
   const TensorId other = node.inputs.size() == 2 ? node.inputs[1 - index] : noTensor;
-  const bool isBias = node.op == "Add" && graph.tensors[id].shape.size() == 1 &&
-                      isWeight(graph.tensors[id].role) && other != noTensor && product[other];
-  return !isBias;
+  const bool biases =
+      node.op == "Add" && isBias(graph.tensors[id]) && other != noTensor && product[other];
+  return !biases;
 }
 
 void GraphFacts::addHalves(const GraphNode &node) {
@@ -469,7 +470,7 @@ OperatorCost costOfBodies(const GraphNode &node, const GraphFacts &facts) {
 }
 
 /// Whether `view` adds a parameter to a matrix product.
-bool isBias(const View &view) {
+bool addsBias(const View &view) {
   if (view.node.op != "Add" || view.node.inputs.size() != 2)
     return false;
   TensorId a = view.input(0), b = view.input(1);
@@ -506,7 +507,7 @@ OperatorCost costOf(const GraphNode &node, const GraphFacts &facts) {
   cost.backwardFlops = backwardFlops(view, entry, cost.forwardFlops);
   if (entry.weight == Weight::View)
     return cost;
-  if (isBias(view))
+  if (addsBias(view))
     return costOfBias(view, std::move(cost));
   cost.kernels = 1;
   cost.product = productShape(view, cost.kind, cost.forwardFlops);
