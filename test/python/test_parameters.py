@@ -67,6 +67,18 @@ class Language(nn.Module):
         return self.head(self.norm(hidden))
 
 
+def lora_module() -> Lora:
+    torch.manual_seed(0)
+    return Lora()
+
+
+@pytest.fixture(scope="module")
+def lora(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of lora_module()."""
+    path = tmp_path_factory.mktemp("lora") / "lora.onnx"
+    return heterplan.export(lora_module(), torch.zeros(2, 12), path)
+
+
 def steps(model: nn.Module, inputs: list[Tensor], classes: int, count: int = 5) -> list[float]:
     """Losses of Adam."""
     trained = [each for each in model.parameters() if each.requires_grad]
@@ -90,8 +102,8 @@ def metadata(path: Path) -> dict[str, dict[str, object]]:
     return found
 
 
-def test_the_file_states_what_the_module_says(tmp_path: Path) -> None:
-    stated = metadata(heterplan.export(Lora(), torch.zeros(2, 12), tmp_path / "lora.onnx"))
+def test_the_file_states_what_the_module_says(lora: Path, tmp_path: Path) -> None:
+    stated = metadata(lora)
     assert stated.keys() == Lora().state_dict().keys()
     assert [name for name, each in stated.items() if each["trained"]] == [
         name for name, each in Lora().named_parameters() if each.requires_grad
@@ -229,9 +241,9 @@ def test_the_default_export_trains_what_the_module_does(tmp_path: Path, cores: P
     assert sum(each.numel() for each in again.module().parameters()) == count
 
 
-def test_a_file_that_was_changed_after_export_is_refused(tmp_path: Path, cores: Path) -> None:
-    path = heterplan.export(Lora(), torch.zeros(2, 12), tmp_path / "lora.onnx")
-    model = onnx.load(path)
+def test_a_file_that_was_changed_after_export_is_refused(lora: Path, tmp_path: Path, cores: Path) -> None:
+    path = tmp_path / "lora.onnx"
+    model = onnx.load(lora)
     model.graph.initializer[0].raw_data = bytes(len(model.graph.initializer[0].raw_data))
     onnx.save(model, path)
     with pytest.raises(heterplan.HeterplanError, match="the metadata state other values of") as error:
@@ -326,11 +338,10 @@ def other():
 """
 
 
-def test_the_command_line_compares_with_a_module(tmp_path: Path, cores: Path) -> None:
-    module = Lora()
-    torch.save(module.state_dict(), tmp_path / "weights.pt")
+def test_the_command_line_compares_with_a_module(lora: Path, tmp_path: Path, cores: Path) -> None:
+    torch.save(lora_module().state_dict(), tmp_path / "weights.pt")
     plan = heterplan.compile(
-        module, cores, inputs=torch.zeros(2, 12), batch=8, output=tmp_path / "out", schedule="data-parallel"
+        lora, cores, batch=8, output=tmp_path / "out", schedule="data-parallel", max_devices={"core": 1}
     )
     file = tmp_path / "mine.py"
     folder = str(Path(__file__).parent)
@@ -347,12 +358,11 @@ def test_the_command_line_compares_with_a_module(tmp_path: Path, cores: Path) ->
         plan.run(steps=1, module=f"{file}:make")
 
 
-def test_a_plan_that_trains_something_else_fails_its_check(tmp_path: Path, cores: Path) -> None:
-    module = Lora()
-    plan = heterplan.compile(
-        module, cores, inputs=torch.zeros(2, 12), batch=8, output=tmp_path / "out", train=["*"],
-        schedule="data-parallel", max_devices={"core": 1},
+def test_a_plan_that_trains_something_else_fails_its_check(lora: Path, tmp_path: Path, cores: Path) -> None:
+    made = heterplan.compile(
+        lora, cores, batch=8, output=tmp_path / "out", train=["*"], schedule="data-parallel", max_devices={"core": 1},
     )  # fmt: skip
+    plan = heterplan.Plan(made.directory, lora, module=lora_module())
     with pytest.raises(heterplan.HeterplanError, match="the plan trains '.*', which the module does not"):
         plan.check(steps=1)
 
