@@ -249,8 +249,6 @@ void gavelTraces() {
     if (!text)
       return llvm::consumeError(text.takeError());
     for (const jobs::PolicyInfo &info : jobs::policies()) {
-      if (llvm::StringRef(info.name) == "offline")
-        continue;
       jobs::Machines machines(cluster);
       jobs::Workload workload = llvm::cantFail(
           jobs::parseTrace("gavel", *text, path, machines,
