@@ -4,6 +4,7 @@
 #include "search/jobs/policy/Policy.h"
 #include "search/jobs/read/Generator.h"
 #include "search/jobs/read/Traces.h"
+#include "support/ChangedRows.h"
 #include "support/Files.h"
 #include "support/JobsChecker.h"
 #include "support/RandomJobs.h"
@@ -378,29 +379,6 @@ void optima() {
 struct RuleCounts {
   int schedules = 0, held = 0, provenByZ3 = 0, withinBound = 0, changed = 0, agreed = 0, found = 0;
 };
-
-/// `rows` with one number of one row changed, or without a row.
-std::vector<StatedRow> changedRows(std::vector<StatedRow> rows, std::mt19937_64 &random) {
-  size_t at = random() % rows.size();
-  StatedRow &row = rows[at];
-  switch (random() % 5) {
-  case 0:
-    row.workers += 1 + int64_t(random() % 3);
-    break;
-  case 1:
-    row.workers = std::max<int64_t>(0, row.workers - 1);
-    break;
-  case 2:
-    row.servers = std::max<int64_t>(0, row.servers - 1);
-    break;
-  case 3:
-    row.slot += random() % 2 ? 1 : -1;
-    break;
-  default:
-    rows.erase(rows.begin() + std::ptrdiff_t(at));
-  }
-  return rows;
-}
 
 bool holdsByArithmetic(const test::RandomJobs &random, const std::vector<StatedRow> &rows) {
   std::vector<test::JobsChecker::Row> plain;

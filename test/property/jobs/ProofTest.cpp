@@ -2,6 +2,7 @@
 // is worth more than the proven optimum or the bound.
 #include "search/jobs/UpperBound.h"
 #include "search/jobs/policy/Policy.h"
+#include "support/ChangedRows.h"
 #include "support/JobsChecker.h"
 #include "support/RandomJobs.h"
 #include "support/StatedJobsOf.h"
@@ -34,27 +35,6 @@ std::optional<jobs::Problem> problemOf(const RandomJobs &random) {
   return std::nullopt;
 }
 
-/// One number of one row is another one, or a row is gone.
-std::vector<StatedRow> changed(std::vector<StatedRow> rows, std::mt19937_64 &random) {
-  StatedRow &row = rows[random() % rows.size()];
-  switch (random() % 5) {
-  case 0:
-    row.workers += 1 + int64_t(random() % 3);
-    break;
-  case 1:
-    row.workers = std::max<int64_t>(0, row.workers - 1);
-    break;
-  case 2:
-    row.servers = std::max<int64_t>(0, row.servers - 1);
-    break;
-  case 3:
-    row.slot += random() % 2 ? 1 : -1;
-    break;
-  default:
-    rows.erase(rows.begin() + (&row - rows.data()));
-  }
-  return rows;
-}
 } // namespace
 
 TEST(JobsProof, schedulesOfEveryPolicyHold) {
@@ -199,7 +179,7 @@ TEST(JobsProof, agreesWithPlainArithmeticOnChangedSchedules) {
     std::vector<StatedRow> rows = statedRows(*problem, run(*problem, "pd-ors").schedule);
     if (rows.empty())
       continue;
-    rows = changed(rows, choices);
+    rows = changedRows(rows, choices);
     std::vector<JobsChecker::Row> plain;
     std::vector<bool> admitted(problem->size());
     for (const StatedRow &row : rows) {
