@@ -360,6 +360,21 @@ TEST(Burst, ChangedPlansFailTheirChecks) {
   }
 }
 
+/// Layers that share a parameter are in one stage, whose all-reduce sums its gradient once.
+TEST(Burst, TiedParametersCountInOneLayer) {
+  llvm::ExitOnError check;
+  Chain chain;
+  chain.layers = {{1, 2, 0, 0.1, 5e3, 1}, {1, 2, 0, 0.1, 0, 1}, {1e-3, 2e-3, 0, 0, 0, 1}};
+  Problem problem = chain.problem();
+  problem.graph.layers[0].parameters = problem.graph.layers[2].parameters = {"w"};
+  problem = check(Problem::create(problem.graph, problem.cluster, *problem.costs, problem.request));
+  const Plan plan = *check(search(problem, "auto", {})).plan;
+  ASSERT_GT(widest(plan), 1u);
+  for (const Finding &finding :
+       check(examinePlan(plan, problem.graph, problem.cluster, *problem.costs)))
+    EXPECT_TRUE(finding.check.holds) << finding.check.name << ": " << finding.because;
+}
+
 /// The times that a plan states are those that the checker works out and simulates.
 TEST(Burst, PlansOnSeveralNodesVerify) {
   int wide = 0;
