@@ -41,10 +41,10 @@ Seconds BurstCosts::computing(int layer, int width) {
   return slowest;
 }
 
+/// Layers that share parameters are in one stage, which sums their gradients once.
 double BurstCosts::amplification(int layer, int width, Seconds moving) {
-  LayerRange one{layer, layer + 1};
   Seconds bytes(costs.costsOf(pool.group(width)).reduce.secondsPerByte *
-                costs.memory.denseParameters(one).value());
+                problem.graph.layers[layer].denseBytes().value());
   Seconds spent = computing(layer, width) + bytes + moving, once = computing(layer, 1);
   if (once == Seconds())
     return spent == Seconds() ? 0 : mostAmplification;
