@@ -407,7 +407,7 @@ void countRules(const char *policy, const test::RandomJobs &random, const Proble
   if (rows.empty())
     return;
   std::mt19937_64 choices(seed);
-  rows = changedRows(std::move(rows), choices);
+  rows = test::changedRows(std::move(rows), choices);
   bool isBroken = !llvm::cantFail(brokenRules(stated, rows)).empty();
   ++counts.changed;
   counts.agreed += isBroken == !holdsByArithmetic(random, rows);
