@@ -173,7 +173,7 @@ def _compare_weights(weights: dict[str, torch.Tensor], expected: Any, plan: Plan
     entry = _part("state_check").StateEntry
     for name, values in weights.items():
         found = [
-            expected.difference(entry(stage, "value", name, 0, values.double().reshape(-1)))
+            expected.difference(entry(stage, "value", name, 0, values.reshape(-1)))
             for stage in range(len(plan.stages))
         ]
         if min(found) > 1:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .inputs import named_inputs
@@ -20,6 +21,7 @@ def example_of(module: nn.Module, inputs: Inputs) -> tuple[nn.Module, dict[str, 
     device = "cpu" if has_values else "meta"
     example = copy.deepcopy(module).to(device)
     _return_no_cache(example)
+    _write_out_bags(example)
     if not has_values:
         _name_buffers(example)
     return example, named_inputs(example, inputs, device), has_values
@@ -31,6 +33,33 @@ def _return_no_cache(module: nn.Module) -> None:
         config = getattr(each, "config", None)
         if getattr(config, "use_cache", False):
             config.use_cache = False  # type: ignore[union-attr]
+
+
+def _write_out_bags(module: nn.Module) -> None:
+    """Has each EmbeddingBag compute bags of one size, a row of a matrix each, as an Embedding and a sum do. Exporters
+    write a loop over samples."""
+    import torch
+
+    for each in module.modules():
+        if type(each) is torch.nn.EmbeddingBag and each.mode != "max" and each.padding_idx is None and not each.max_norm:
+            each.forward = functools.partial(_bags, each, each.forward)  # type: ignore[method-assign]
+
+
+def _bags(
+    module: nn.EmbeddingBag,
+    forward: Callable[..., Tensor],
+    input: Tensor,  # noqa: A002: as callers name it
+    offsets: Tensor | None = None,
+    per_sample_weights: Tensor | None = None,
+) -> Tensor:
+    import torch
+
+    if input.dim() != 2 or offsets is not None:
+        return forward(input, offsets, per_sample_weights)
+    rows = torch.nn.functional.embedding(input, module.weight)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.unsqueeze(-1)
+    return rows.sum(1) if module.mode == "sum" else rows.mean(1)
 
 
 def _name_buffers(module: nn.Module) -> None:

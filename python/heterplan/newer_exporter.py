@@ -42,6 +42,9 @@ def export_newer(
             opset_version=max(opset, 18),
         )  # fmt: skip
     graph = program.model.graph
+    if any(node.op_type == "ConcatFromSequence" for node in graph.all_nodes()):
+        # A result of a loop, piece by piece, has no shape that is known before it runs.
+        raise RuntimeError("the newer exporter of PyTorch writes an operator, such as EmbeddingBag, as a loop")
     for value, name in zip(graph.outputs, output_names_of(output_names, len(graph.outputs)), strict=True):
         if not value.is_graph_input() and not value.is_initializer():
             value.name = name

@@ -168,6 +168,34 @@ def test_bounds_have_the_gradients_of_the_module(
     torch.testing.assert_close(found.grad, module.factors.grad)
 
 
+class Bags(nn.Module):
+    """A bag of each sample, of as many words."""
+
+    def __init__(self, mode: str) -> None:
+        super().__init__()
+        self.bag, self.out = nn.EmbeddingBag(40, 8, mode=mode), nn.Linear(8, 3)
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        return self.out(self.bag(words))
+
+
+@pytest.mark.parametrize("exporter", [export_newer, export_older])
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_bags_of_one_size_have_the_gradients_of_the_module(
+    mode: str, exporter: Callable[..., None], tmp_path: Path, cores: Path
+) -> None:
+    words, module = torch.arange(14).reshape(2, 7) % 9, Bags(mode)
+    export_by((exporter,), module, {"words": words}, tmp_path / "model.onnx")
+    whole = heterplan.compile(tmp_path / "model.onnx", cores, batch=2).module()
+    for each in (whole, module):
+        each(words=words).square().sum().backward()
+    found = {name.removeprefix("stages.0."): each for name, each in whole.named_parameters()}
+    wanted = dict(module.named_parameters())
+    assert found.keys() == wanted.keys()
+    for name, each in wanted.items():
+        torch.testing.assert_close(found[name].grad, each.grad)
+
+
 @pytest.mark.parametrize("exporter", [export_newer, export_older])
 def test_further_axes_are_symbolic_on_request(tmp_path: Path, exporter: Callable[..., None]) -> None:
     tokens = {"input_ids": torch.zeros(2, 4, dtype=torch.long), "attention_mask": torch.ones(2, 4)}

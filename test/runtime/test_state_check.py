@@ -39,6 +39,15 @@ def test_rounding_is_accepted(begin: int):
     assert 0 < expected().difference(entry(rounded, begin=begin)) < 1
 
 
+def test_values_that_a_file_has_rounded_are_accepted():
+    """A tensor that has moved by a millionth of its values lies in a file as float32."""
+    final = START + 1e-6 * MOVED
+    small = ExpectedState([entry(START)], [entry(final)])
+    assert small.difference(entry(final.float())) == 0
+    assert not small.difference(entry(START.float())) <= 1
+    assert not small.difference(entry((START - 1e-6 * MOVED).float())) <= 1
+
+
 @pytest.mark.parametrize(
     "values",
     [

@@ -137,7 +137,7 @@ class ExpectedState:
             return 0.0 if torch.equal(found.values, wanted) else float("inf")
         initial = self._initial.get(key)
         moved = _moved(wanted, None if initial is None else found.own(initial))
-        off = _moved(found.values, wanted)
+        off = _off(found.values, wanted)
         trusted = self._trusted(key, found)
         if trusted is not None:
             off, moved = off[trusted], moved[trusted]
@@ -173,6 +173,11 @@ def _moved(final: Tensor, initial: Tensor | None) -> Tensor:
         return final.double()
     same = final == initial  # infinite values, too, as masks have
     return torch.where(same, 0.0, final.double() - initial.double())
+
+
+def _off(found: Tensor, wanted: Tensor) -> Tensor:
+    """By element; none where `found` is `wanted` as its type rounds it, such as that of a file."""
+    return torch.where(found == wanted.to(found.dtype), 0.0, found.double() - wanted.double())
 
 
 def worst_difference(

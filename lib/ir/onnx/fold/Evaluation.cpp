@@ -215,7 +215,8 @@ private:
       return Diagnostic(Diag::UnknownShape, file.at(node.name))
                  .note({}, node.op == "ConcatFromSequence"
                                ? "a loop makes it piece by piece, as PyTorch's newer exporter "
-                                 "writes EmbeddingBag: export it with dynamo=False"
+                                 "writes EmbeddingBag: heterplan.export writes bags of "
+                                 "one size as sums"
                                : "shapes must follow from those of the inputs, not from their "
                                  "values")
              << "operator '" << node.op << "' gives '" << name << "' a shape that is not known";

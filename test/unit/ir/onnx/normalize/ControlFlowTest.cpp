@@ -343,7 +343,7 @@ TEST(Containers, APieceForEachValueIsRefusedWithARemedy) {
           "SequenceInsert(p, x) }");
   Failure error = failure(import(proto));
   EXPECT_EQ(error.code, Diag::UnknownShape) << error.text;
-  EXPECT_NE(error.text.find("dynamo=False"), std::string::npos) << error.text;
+  EXPECT_NE(error.text.find("heterplan.export"), std::string::npos) << error.text;
 }
 
 TEST(Containers, SplitIntoPartsAndPutBack) {
