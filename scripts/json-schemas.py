@@ -237,7 +237,7 @@ SCHEDULE: dict[str, Json] = {
 }  # fmt: skip
 MEASURES: dict[str, Json] = {
     "admitted": COUNT, "meanCompletion": FIGURE, "medianCompletion": FIGURE, "p99Completion": FIGURE,
-    "meanFairness": FIGURE, "worstFairness": FIGURE, "deadlineMisses": COUNT,
+    "meanFairness": FIGURE, "worstFairness": FIGURE, "deadlineMisses": COUNT, "cost": FIGURE,
 }  # fmt: skip
 JOB: dict[str, Json] = {
     "name": TEXT, "admitted": {"type": "boolean"}, "arrival": COUNT, "start": SLOT, "completion": SLOT,
