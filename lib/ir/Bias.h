@@ -1,5 +1,5 @@
-// The biases of matrix products. Autocast leaves a bias in fp32; generated code casts it to the type
-// of the product, and costs count it so. Both ask here what a bias is.
+// The biases of matrix products. Autocast leaves a bias in fp32; generated code casts it to the
+// type of the product, and costs count it so. Both ask here what a bias is.
 #pragma once
 
 #include "ir/Graph.h"
