@@ -24,6 +24,14 @@ constexpr const char *expected =
 
 enum class EventKind { Submit, Schedule, Finish, Other };
 
+/// The kind of an event of `type`, by the numbers of its trace; 0 is a submission in both.
+EventKind kindOf(int64_t type, int64_t schedule, int64_t finish) {
+  return type == 0          ? EventKind::Submit
+         : type == schedule ? EventKind::Schedule
+         : type == finish   ? EventKind::Finish
+                            : EventKind::Other;
+}
+
 struct Event {
   double time = 0; // seconds
   std::string job;
@@ -57,7 +65,6 @@ struct EventsOfJob {
 using EventsByJob = std::map<std::string, EventsOfJob>;
 
 Error readLines(StringRef text, StringRef path, EventsByJob &jobs) {
-  constexpr int64_t schedule = 1, finish = 4;
   SeparatedLines lines(text, path, ',', 11);
   lines.expect(expected);
   while (lines.next()) {
@@ -65,11 +72,7 @@ Error readLines(StringRef text, StringRef path, EventsByJob &jobs) {
     event.job = lines.field(2).str();
     event.time = lines.real(0, "time") / microseconds;
     event.task = lines.whole(3, "task index", 0, 1 << 20);
-    int64_t type = lines.whole(5, "event type", 0, 8);
-    event.kind = type == 0          ? EventKind::Submit
-                 : type == schedule ? EventKind::Schedule
-                 : type == finish   ? EventKind::Finish
-                                    : EventKind::Other;
+    event.kind = kindOf(lines.whole(5, "event type", 0, 8), /*schedule=*/1, /*finish=*/4);
     event.priority = int(lines.whole(8, "priority", 0, 1000));
     event.cpu = lines.real(9, "cpu request");
     event.memory = lines.real(10, "memory request");
@@ -142,7 +145,6 @@ private:
   }
 
   Error add(const YamlNode &object, EventsByJob &jobs) const {
-    constexpr int64_t schedule = 3, finish = 6;
     int64_t time = 0, type = 0, id = 0, priority = 0;
     Event event;
     for (auto [key, most, result] : {std::tuple("time", INT64_MAX, &time),
@@ -160,10 +162,7 @@ private:
     event.time = double(time) / microseconds;
     event.job = std::to_string(id);
     event.priority = int(priority);
-    event.kind = type == 0          ? EventKind::Submit
-                 : type == schedule ? EventKind::Schedule
-                 : type == finish   ? EventKind::Finish
-                                    : EventKind::Other;
+    event.kind = kindOf(type, /*schedule=*/3, /*finish=*/6);
     jobs[event.job].add(event);
     return Error::success();
   }
