@@ -211,16 +211,16 @@ void printText(const State &state, const std::vector<Outcome> &outcomes) {
 Expected<std::vector<Outcome>> actAndTry(Session &session, const OnlineOptions &options,
                                          const CostOptions &costs, const ModelOptions &reading,
                                          const PolicyOptions &policy) {
-  bool isFirst = !options.arrive.empty();
-  std::vector<Outcome> outcomes;
-  for (bool isTry : {isFirst, !isFirst}) {
-    Expected<std::vector<Outcome>> own =
-        isTry ? tryWaiting(session.state, session.cluster, policy.rounding)
-              : act(session, options, costs, reading, policy);
-    if (!own)
-      return own.takeError();
-    append_range(outcomes, *own);
-  }
+  auto actNow = [&] { return act(session, options, costs, reading, policy); };
+  auto tryNow = [&] { return tryWaiting(session.state, session.cluster, policy.rounding); };
+  const bool arrives = !options.arrive.empty();
+  Expected<std::vector<Outcome>> outcomes = arrives ? tryNow() : actNow();
+  if (!outcomes)
+    return outcomes;
+  Expected<std::vector<Outcome>> more = arrives ? actNow() : tryNow();
+  if (!more)
+    return more;
+  append_range(*outcomes, *more);
   return outcomes;
 }
 
