@@ -41,7 +41,9 @@ def _write_out_bags(module: nn.Module) -> None:
     import torch
 
     for each in module.modules():
-        if type(each) is torch.nn.EmbeddingBag and each.mode != "max" and each.padding_idx is None and not each.max_norm:
+        if type(each) is not torch.nn.EmbeddingBag or each.mode == "max":
+            continue
+        if each.padding_idx is None and each.max_norm is None:
             each.forward = functools.partial(_bags, each, each.forward)  # type: ignore[method-assign]
 
 
