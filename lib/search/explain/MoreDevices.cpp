@@ -8,7 +8,8 @@ using namespace llvm;
 
 namespace heterplan {
 
-/// Fewest devices of the type with which there is a plan.
+/// Fewest devices of the type with which there is a plan. The option counts the devices for which
+/// those of the problem stand.
 Expected<std::vector<Relaxed>> relaxDeviceLimit(const RelaxInputs &in) {
   const DeviceLimit asked = in.asked.request.deviceLimits[in.constraint.index];
   auto used = [&](const Plan &plan) {
@@ -47,7 +48,8 @@ Expected<std::vector<Relaxed>> relaxDeviceLimit(const RelaxInputs &in) {
                        asked.type,
                        std::to_string(asked.most),
                        text,
-                       "--max-devices " + asked.type + "=" + text,
+                       "--max-devices " + asked.type + "=" +
+                           std::to_string(high * in.asked.cluster.shardDegree),
                        double(high),
                        true,
                        proven};
