@@ -17,7 +17,8 @@ from conftest import BINARY, CLUSTERS, MODELS, SOURCE
 from jobs_checker import check
 
 EXAMPLE = SOURCE / "profiles/jobs/example.yaml"
-POLICIES = ["auto", "pd-ors", "fifo", "srtf", "drf", "dorm", "oasis", "gavel", "gavel-like"]
+POLICIES = ["auto", "pd-ors", "fifo", "srtf", "drf", "dorm", "oasis", "gavel", "gavel-like", "themis-like",
+            "sia-like"]
 
 
 def schedule(*arguments) -> subprocess.CompletedProcess:

@@ -49,8 +49,7 @@ PolicyResult Auto::run(const Problem &problem, const PolicyOptions &options) con
       double(problem.size()) * problem.slots() * double(problem.machines().sites().size());
   std::vector<PolicyInfo> tried;
   for (const PolicyInfo &policy : policies())
-    if (llvm::StringRef(policy.name) != "auto" && llvm::StringRef(policy.name) != "offline" &&
-        (size <= options.limits.everyPolicy || isCheap(policy.name)))
+    if (policy.isTried && (size <= options.limits.everyPolicy || isCheap(policy.name)))
       tried.push_back(policy);
   for (size_t i = 0; i < tried.size(); ++i) {
     choice.offer(tried[i].name, makePolicy(tried[i].name)->run(problem, quiet).schedule);

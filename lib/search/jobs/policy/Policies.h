@@ -62,6 +62,21 @@ class GavelLike : public SlotPolicy {
   void allocate(const SlotView &view, std::vector<Rows> &rows) const override;
 };
 
+/// Finish-time fairness (Mahajan et al., Themis, NSDI 2020): in each slot, the fifth of the jobs
+/// that are farthest behind an equal share of the cluster bid for workers; the product of their
+/// finish-time fairness becomes least. The others share the rest, the worst first. Jobs
+/// are taken to be honest: there are no hidden payments.
+class ThemisLike : public SlotPolicy {
+  void allocate(const SlotView &view, std::vector<Rows> &rows) const override;
+};
+
+/// Goodput (Jayaram Subramanya et al., Sia, SOSP 2023): in each slot, an integer model chooses a
+/// device type and a number of workers for each job, so that Σ (goodput / least goodput)^p with
+/// p = −0.5 is least, with a penalty for jobs without workers.
+class SiaLike : public SlotPolicy {
+  void allocate(const SlotView &view, std::vector<Rows> &rows) const override;
+};
+
 /// The best schedule with knowledge of all arrivals: a mixed integer model, solved by Cbc from the
 /// best schedule of the other policies; that one where the model is too large or ends unsolved.
 class Offline : public Policy {

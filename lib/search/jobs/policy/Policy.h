@@ -91,6 +91,7 @@ public:
 struct PolicyInfo {
   const char *name;
   const char *help;
+  bool isTried; // by `auto`
 };
 llvm::ArrayRef<PolicyInfo> policies();
 /// The policy called `name`; null if there is none.

@@ -196,6 +196,40 @@ Rows takeMost(const SlotView &view, int job, std::vector<double> &free,
   return std::move(plan.rows);
 }
 
+int64_t workersOnType(const Problem &problem, int job, int type) {
+  const Machines &machines = problem.machines();
+  int64_t sum = 0;
+  for (int site = 0; site < int(machines.sites().size()); ++site)
+    if (problem.takesWorkers(job, site) && problem.typeAt(job, site) == type)
+      sum += fitting(problem, problem.job(job).worker, site, machines.capacity(),
+                     problem.job(job).batch);
+  return sum;
+}
+
+double samplesOnType(const Problem &problem, int job, int type) {
+  const Machines &machines = problem.machines();
+  double most = 0;
+  for (int site = 0; site < int(machines.sites().size()); ++site)
+    if (problem.takesWorkers(job, site) && problem.typeAt(job, site) == type)
+      most = std::max(most,
+                      problem.samplesOfWorker(job, machines.sites()[site].kind,
+                                              machines.nodes()[machines.sites()[site].node].link));
+  return most;
+}
+
+/// Nodes of other types offer no GPUs, or no cores, of their own.
+Rows takeOnType(const SlotView &view, int job, int type, int64_t workers,
+                std::vector<double> &free) {
+  std::vector<double> own = free;
+  const Machines &machines = view.problem.machines();
+  for (int site = 0; site < int(machines.sites().size()); ++site)
+    if (view.problem.takesWorkers(job, site) && view.problem.typeAt(job, site) != type)
+      own[machines.sites()[site].resource[view.problem.job(job).runsOnGpus() ? Gpu : Cpu]] = 0;
+  Rows rows = takeMost(view, job, own, workers);
+  view.problem.take(job, rows, free);
+  return rows;
+}
+
 double mostSamples(const Problem &problem, int job, const std::vector<double> &weights) {
   return SlotOptions(problem, job, {problem.machines().capacity(), weights, {}},
                      {problem.job(job).work()})

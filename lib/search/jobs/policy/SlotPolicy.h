@@ -42,6 +42,14 @@ Rows takeMost(const SlotView &view, int job, std::vector<double> &free,
 Rows takeMost(const SlotView &view, int job, std::vector<double> &free,
               const std::vector<double> &weights, int64_t workers);
 
+/// Workers of `job` that the nodes of device type `type` hold together, at most its batch a node.
+int64_t workersOnType(const Problem &problem, int job, int type);
+/// Samples of a worker of `job` in a slot on its fastest node of device type `type`.
+double samplesOnType(const Problem &problem, int job, int type);
+/// Like takeMost(), with all workers on device type `type`.
+Rows takeOnType(const SlotView &view, int job, int type, int64_t workers,
+                std::vector<double> &free);
+
 /// Most samples of `job` in a slot of an empty cluster.
 double mostSamples(const Problem &problem, int job, const std::vector<double> &weights);
 

@@ -1,7 +1,12 @@
 // A small cluster and jobs whose figures are worked out by hand.
 #pragma once
 
-#include "search/jobs/Problem.h"
+#include "search/jobs/policy/Policy.h"
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace heterplan::test {
 
@@ -48,10 +53,67 @@ inline jobs::Job gpuJob(const char *name) {
   return job;
 }
 
+/// A node of each type with so many GPUs; fast links.
+inline Cluster gpusOf(const std::vector<std::pair<std::string, int>> &types) {
+  Cluster cluster;
+  for (const auto &[name, count] : types) {
+    DeviceType type;
+    type.name = name;
+    type.memory = Bytes(16e9);
+    cluster.types.push_back(type);
+    NodeGroup group;
+    group.name = name;
+    group.devices[name] = count;
+    group.link = {"", BytesPerSecond(1e9), Seconds(0), ""};
+    cluster.nodes.push_back(group);
+  }
+  cluster.network = {"", BytesPerSecond(1e9), Seconds(0), ""};
+  return cluster;
+}
+
+/// A job of one worker at most, which trains `samples` on each type in a slot of a second.
+inline jobs::Job jobOnTypes(const char *name, int64_t work,
+                            const std::map<std::string, double> &samples) {
+  jobs::Job job;
+  job.name = name;
+  job.samples = work;
+  job.worker = {0, 0, 1};
+  for (const auto &[type, each] : samples)
+    job.sampleTimes[type] = Seconds(1 / each);
+  job.utility.value = 1;
+  return job;
+}
+
 inline jobs::Problem problemOf(const Cluster &cluster, std::vector<jobs::Job> jobs, int slots,
                                Seconds slot) {
   return llvm::cantFail(
       jobs::Problem::create(jobs::Machines(cluster), {slot, slots, std::move(jobs)}));
 }
+
+/// A policy's schedule of 40 slots of a second.
+struct PolicyRun {
+  PolicyRun(const char *policy, const Cluster &cluster, std::vector<jobs::Job> all)
+      : problem(problemOf(cluster, std::move(all), 40, Seconds(1))),
+        schedule(jobs::makePolicy(policy)->run(problem, {}).schedule) {}
+
+  /// The node of the first row of `job` in `slot`, which is named after its type; "": none.
+  std::string typeIn(int job, int slot) const {
+    const jobs::Machines &machines = problem.machines();
+    auto entry = schedule[job].slots.find(slot);
+    return entry == schedule[job].slots.end()
+               ? ""
+               : machines.nodes()[machines.sites()[entry->second.front().site].node].name;
+  }
+  int64_t workersIn(int job, int slot) const {
+    int64_t sum = 0;
+    if (auto entry = schedule[job].slots.find(slot); entry != schedule[job].slots.end())
+      for (const jobs::Row &row : entry->second)
+        sum += row.workers;
+    return sum;
+  }
+
+  jobs::Problem problem;
+  jobs::Schedule schedule;
+};
 
 } // namespace heterplan::test
