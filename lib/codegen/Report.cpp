@@ -65,6 +65,8 @@ std::string summary(const Plan &plan, const ReportInputs &inputs) {
                std::string(nameOf(plan.optimizer)) + ", " + nameOf(plan.precision));
   if (plan.batchNorm == BatchNorm::Local)
     html += term("batch normalisation", nameOf(plan.batchNorm));
+  if (plan.overlapsSums)
+    html += term("all-reduces", "overlap backward passes");
   html += term("objective", std::string(nameOf(plan.objective)) + ", " + optimality(plan));
   if (plan.training) {
     html += term("training", std::to_string(plan.training->epochs) + " × " +

@@ -3,6 +3,7 @@
 #include "cost/Collectives.h"
 #include "cost/Simulator.h"
 #include "ir/MicroBatches.h"
+#include "support/Diagnostic.h"
 
 #include <algorithm>
 #include <cassert>
@@ -248,6 +249,10 @@ const Timeline &medianOf(ArrayRef<Timeline> timelines) {
 Expected<Calibration> calibrate(const Program &program, const Cluster &cluster,
                                 ArrayRef<Timeline> measured, ArrayRef<std::string> paths) {
   assert(!measured.empty() && measured.size() == paths.size());
+  if (program.overlapsSums)
+    return Diagnostic(Diag::NotSupported, {paths.front(), 0, 0, ""})
+               .note({}, "measure a plan that was compiled without --overlap-grad-reduce")
+           << "all-reduces that overlap backward passes tell neither time by itself";
   Comparison comparison(program, cluster);
   for (size_t i = 0; i < measured.size(); ++i) {
     if (Error error = comparison.check(measured[i], paths[i]))

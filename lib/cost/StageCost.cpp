@@ -1,9 +1,11 @@
 #include "cost/StageCost.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
 
 #include <algorithm>
 #include <cassert>
+#include <limits>
 
 using namespace llvm;
 
@@ -25,9 +27,9 @@ std::vector<int64_t> StageOption::rowsOf(const SparseTable &table) const {
 
 StageCosts::StageCosts(const LayerGraph &graph, const Cluster &cluster, const CostModel &costs,
                        Optimizer optimizer, Samples globalBatch, LayerTimesTable::MayRun mayRun,
-                       Precision precision)
+                       Precision precision, const ModeRequest &asked)
     : cuts(graph.cuts()), memory(graph, cuts, optimizer, globalBatch, precision),
-      times(graph, cluster, costs, std::move(mayRun)), graph(graph), cluster(cluster),
+      times(graph, cluster, costs, std::move(mayRun)), graph(graph), cluster(cluster), asked(asked),
       inPassAllReduces(graph.layers.size() + 1), inPassAllReduceBytes(graph.layers.size() + 1),
       groups(cluster.types.size()) {
   for (size_t i = 0; i < graph.layers.size(); ++i) {
@@ -89,17 +91,62 @@ ReplicaCost StageCosts::passesOf(const Computing &computing, const Together &tog
   return result;
 }
 
+/// The slowest replicas among those added, the one with the largest share first.
+struct StageCosts::Slowest {
+  Computing largest;           // of the largest share
+  Computing forward, backward; // of each pass by itself
+  Computing both;
+  SmallVector<const LayerTimes *, 4> all; // each of those added
+  Seconds update{};
+  Samples share{};
+  bool known = true, largestIsSlowest = true;
+
+  void add(LayerRange range, const Computing &now, int64_t samples) {
+    if (share == Samples(0))
+      largest = forward = backward = both = now;
+    forward = now.forward > forward.forward ? now : forward;
+    backward = now.backward > backward.backward ? now : backward;
+    both = now.both() > both.both() ? now : both;
+    update = std::max(update, now.update);
+    share = std::max(share, Samples(samples));
+    all.push_back(now.times);
+    known &= now.times->known(range);
+    largestIsSlowest &= now.forward <= largest.forward && now.backward <= largest.backward &&
+                        now.update <= largest.update;
+  }
+};
+
+/// The part of an all-reduce that the last backward pass does not hide. The gradients of a layer,
+/// and of all before it, can be summed only after that layer's backward pass; the passes of the
+/// layers before it go on meanwhile, as long as they take on the replica that is done first. Passes
+/// that are computed again hide nothing here.
+Seconds StageCosts::exposedSum(LayerRange range, const CollectiveCost &collective,
+                               const Slowest &replicas) const {
+  Seconds exposed{};
+  for (int layer = range.begin; layer < range.end; ++layer) {
+    Seconds left(std::numeric_limits<double>::infinity());
+    for (const LayerTimes *times : replicas.all)
+      left = std::min(left, times->backward({range.begin, layer}));
+    const Seconds sum = collective.time(memory.denseParameters({range.begin, layer + 1}));
+    exposed = std::max(exposed, sum - left);
+  }
+  return exposed;
+}
+
 /// Gradients are reduced to all, or each replica updates a slice and all gather the slices; of
 /// sharded gradients each micro-batch has reduced and scattered its own. Sharded parameters leave
 /// only those that other stages use. Gradients of tied parameters are summed over their stages as
 /// well.
 void StageCosts::addSynchronization(LayerRange range, const StageOption &option,
-                                    const GroupCosts &costs, StageCost &cost) const {
+                                    const GroupCosts &costs, const Slowest &replicas,
+                                    StageCost &cost) const {
   bool onlyGathers = option.sharding.scattersGradients() && !option.sharding.gathersParameters();
   const CollectiveCost &collective = onlyGathers ? costs.scatter : costs.reduce;
   const Bytes bytes = option.sharding.gathersParameters() ? memory.wholeBytes(range)
                                                           : memory.denseParameters(range);
-  cost.synchronization = collective.time(bytes) + cost.update;
+  const bool overlaps = asked.overlapsSumsOf(option.sharding);
+  cost.synchronization =
+      (overlaps ? exposedSum(range, collective, replicas) : collective.time(bytes)) + cost.update;
   if (Bytes tied = memory.tiedOutside(range); tied != Bytes(0))
     cost.synchronization += costs.tiedSum.time(tied);
 }
@@ -136,29 +183,6 @@ StageCost StageCosts::fittedTimes(LayerRange range, const StageOption &option,
   cost.largestShare = Samples((split.batch + count - 1) / count);
   return cost;
 }
-
-/// The slowest replicas among those added, the one with the largest share first.
-struct StageCosts::Slowest {
-  Computing largest;           // of the largest share
-  Computing forward, backward; // of each pass by itself
-  Computing both;
-  Seconds update{};
-  Samples share{};
-  bool known = true, largestIsSlowest = true;
-
-  void add(LayerRange range, const Computing &now, int64_t samples) {
-    if (share == Samples(0))
-      largest = forward = backward = both = now;
-    forward = now.forward > forward.forward ? now : forward;
-    backward = now.backward > backward.backward ? now : backward;
-    both = now.both() > both.both() ? now : both;
-    update = std::max(update, now.update);
-    share = std::max(share, Samples(samples));
-    known &= now.times->known(range);
-    largestIsSlowest &= now.forward <= largest.forward && now.backward <= largest.backward &&
-                        now.update <= largest.update;
-  }
-};
 
 StageCosts::Slowest StageCosts::slowestOf(LayerRange range, const StageOption &option,
                                           const BatchSplit &split) {
@@ -216,7 +240,7 @@ StageCost StageCosts::stageTimes(LayerRange range, const StageOption &option,
   cost.largestIsSlowest = slowest.largestIsSlowest;
   cost.slowestForward = slowest.forward.times;
   cost.slowestBackward = slowest.backward.times;
-  addSynchronization(range, option, costs, cost);
+  addSynchronization(range, option, costs, slowest, cost);
   addLookups(range, option, costs, cost);
   return cost;
 }

@@ -84,7 +84,7 @@ public:
   /// All outlive this.
   StageCosts(const LayerGraph &graph, const Cluster &cluster, const CostModel &costs,
              Optimizer optimizer, Samples globalBatch, LayerTimesTable::MayRun mayRun,
-             Precision precision = Precision::Fp32);
+             Precision precision = Precision::Fp32, const ModeRequest &asked = {});
 
   /// The cost of layers `range` on `option`. Every device has at least one sample.
   StageCost stageCost(LayerRange range, const StageOption &option, const BatchSplit &split);
@@ -129,7 +129,9 @@ private:
   Together togetherOf(LayerRange range, const StageOption &option, const GroupCosts &costs) const;
   static ReplicaCost passesOf(const Computing &computing, const Together &together);
   void addSynchronization(LayerRange range, const StageOption &option, const GroupCosts &costs,
-                          StageCost &cost) const;
+                          const Slowest &replicas, StageCost &cost) const;
+  Seconds exposedSum(LayerRange range, const CollectiveCost &collective,
+                     const Slowest &replicas) const;
   TableRows lookupsOf(LayerRange range, const StageOption &option) const;
   void addLookups(LayerRange range, const StageOption &option, const GroupCosts &costs,
                   StageCost &cost) const;
@@ -137,6 +139,7 @@ private:
 
   const LayerGraph &graph;
   const Cluster &cluster;
+  const ModeRequest asked;
   std::vector<int64_t> inPassAllReduces;   // of the layers before each position
   std::vector<Bytes> inPassAllReduceBytes; // likewise
   std::unique_ptr<const HeterPsModel> fitted;

@@ -52,7 +52,14 @@ struct ExecutionMode {
 struct ModeRequest {
   RecomputePolicy recompute = RecomputePolicy::Auto;
   std::optional<StateSharding> shardState; // none: what each stage needs to fit
+  /// The replicas of a stage sum gradients while its last backward pass still computes others, as
+  /// DistributedDataParallel does (Li et al., VLDB 2020).
+  bool overlapsSums = false;
 
+  /// Whether the replicas of a stage with this sharding do so: of divided state they do not.
+  bool overlapsSumsOf(const StageSharding &sharding) const {
+    return overlapsSums && !sharding.dividesState();
+  }
   bool mayRecompute() const { return recompute != RecomputePolicy::Never; }
   bool mustRecompute() const { return recompute == RecomputePolicy::Always; }
   bool mayDivideState() const { return shardState != StateSharding::None; }

@@ -24,6 +24,8 @@ StageSharding readSharding(const Message &form, const llvm::Twine &place, NameRe
 template <typename Message> void writeModeRequest(const ModeRequest &asked, Message &form) {
   form.set_recompute(nameOf(asked.recompute));
   form.set_shard_state(asked.shardState ? nameOf(*asked.shardState) : "auto");
+  if (asked.overlapsSums)
+    form.set_overlap_grad_reduce(true);
 }
 
 /// Absent: auto.
@@ -34,6 +36,7 @@ template <typename Message> ModeRequest readModeRequest(const Message &form, Nam
         names.named<RecomputePolicy>(form.recompute(), recomputePolicies, "recompute");
   if (!form.shard_state().empty() && form.shard_state() != "auto")
     asked.shardState = names.named<StateSharding>(form.shard_state(), stateShardings, "shardState");
+  asked.overlapsSums = form.overlap_grad_reduce();
   return asked;
 }
 

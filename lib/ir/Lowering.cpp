@@ -56,6 +56,7 @@ public:
     program.microBatches = plan.microBatches;
     program.globalBatch = plan.globalBatch;
     program.predictedIteration = plan.iteration;
+    program.overlapsSums = plan.overlapsSums;
     numberDevices();
     for (int stage = 0; stage < program.stages; ++stage)
       if (Error error = createParts(stage))

@@ -121,6 +121,9 @@ struct Program {
   int microBatches = 1;
   Samples globalBatch{};
   Seconds predictedIteration{};
+  /// All-reduces begin within the last backward pass of their stage; their instructions stand for
+  /// what is left then (ModeRequest::overlapsSums).
+  bool overlapsSums = false;
   std::vector<RankProgram> ranks;
   bool operator==(const Program &) const = default;
 

@@ -155,6 +155,7 @@ void readCommon(const v1::RankProgram &form, NameReader &names, Program &program
   program.microBatches = form.micro_batches();
   program.globalBatch = Samples(int64_t(form.global_batch()));
   program.predictedIteration = Seconds(form.predicted_iteration_seconds());
+  program.overlapsSums = form.overlap_grad_reduce();
   for (const v1::StageLink &link : form.links())
     program.links.push_back({link.from(), link.to()});
 }
@@ -210,7 +211,8 @@ RankProgram readRank(const v1::RankProgram &form, NameReader &names) {
 bool sameProgram(const Program &a, const Program &b) {
   return a.model == b.model && a.schedule == b.schedule && a.optimizer == b.optimizer &&
          a.stages == b.stages && a.links == b.links && a.microBatches == b.microBatches &&
-         a.globalBatch == b.globalBatch && a.predictedIteration == b.predictedIteration;
+         a.globalBatch == b.globalBatch && a.predictedIteration == b.predictedIteration &&
+         a.overlapsSums == b.overlapsSums;
 }
 
 Expected<RankFile> readRankFile(StringRef folder, int rank) {
@@ -253,6 +255,8 @@ std::string toJson(const Program &program, int rankIndex) {
   for (const Instruction &instruction : rank.instructions)
     writeInstruction(instruction, *form.add_instructions());
   form.set_predicted_iteration_seconds(program.predictedIteration.value());
+  if (program.overlapsSums)
+    form.set_overlap_grad_reduce(true);
   for (const StageLink &link : program.links) {
     v1::StageLink &linkForm = *form.add_links();
     linkForm.set_from(link.from);

@@ -90,6 +90,7 @@ class Request:
     micro_batches: int = 0  # 0: searched
     recompute: str = "never"
     shard_state: str = "none"
+    overlaps_sums: bool = False
     iteration_model: str = "synchronous-1f1b"
     widths: str = "powers"  # of bursts
     strategy: str = "auto"
@@ -124,6 +125,7 @@ class Request:
         ]  # fmt: skip
         if self.iteration_model == "synchronous-1f1b":
             words += ["--recompute", self.recompute, "--shard-state", self.shard_state]
+            words += ["--overlap-grad-reduce"] if self.overlaps_sums else []
         else:
             words += ["--iteration-model", self.iteration_model]
         if self.schedule == "burst":

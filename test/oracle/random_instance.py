@@ -253,6 +253,8 @@ class Generator:
             wanted["precision"] = "bf16"
         if self.chance(20):
             wanted["batch_norm"] = "local"
+        if self.model == "synchronous-1f1b" and self.mode_draw.random() < 0.25:
+            wanted["overlaps_sums"] = True
         return Request(**wanted)
 
 

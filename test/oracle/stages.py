@@ -318,6 +318,8 @@ class Stages:
         if way.sharding == "parameters":  # each layer by itself, half of an all-reduce each way
             gather = scatter = sum(collective.time(size) / 2 for sizes in self._gathered(begin, end) for size in sizes)
             summed = collective.time(self._whole(begin, end))
+        if self.request.overlaps_sums and way.sharding == "none":
+            summed = self._exposed(begin, end, collective, shares, micro_batches)
         share = -(-sum(map(sum, shares)) // devices)
         segments = self.segments(begin, end, way, share, in_flight)
         replicas, updates = [], []
@@ -337,6 +339,21 @@ class Stages:
             forward, backward, summed + max(updates) + tied, max(updates), scatter, gather, largest, tuple(replicas),
             shares, way, segments, self.memory(begin, end, devices, way, segments, largest, in_flight),
         )  # fmt: skip
+
+    def _exposed(self, begin, end, collective, shares: Shares, micro_batches: int) -> float:
+        """The sum of gradients that begins within the last backward pass, behind the end of this pass: gradients of
+        layers up to one are summed from when the backward pass of this one is done, while those of the layers before it
+        still take what they take on the device that is fastest in them. Recomputation hides nothing."""
+        dense = self._dense(begin, end)
+        exposed = 0.0
+        for i in range(begin, end):
+            hidden = min(
+                self.times(begin, i, kind, samples, micro_batches)[1]
+                for kind, own in enumerate(shares)
+                for samples in own
+            )
+            exposed = max(exposed, collective.time(sum(dense[: i + 1 - begin])) - hidden)
+        return exposed
 
     def balanced(self, begin, end, group: Group, micro_batches: int, in_flight: int, way: Way) -> Shares | None:
         """Balanced shares over several classes: each device gets one sample; each further sample

@@ -34,6 +34,7 @@ public:
     for (int id = 0; id < stages; ++id)
       addStage(id, stages, microBatch);
     addTensors();
+    plan.overlapsSums = seed % 3 == 0;
     plan.iteration = iterationTime(plan.stages, plan.microBatches, plan.schedule);
   }
 

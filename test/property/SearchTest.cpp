@@ -127,7 +127,7 @@ TEST_P(EveryIterationModel, labelSettingEqualsExhaustive) {
 
 namespace {
 /// Tight memory, so that stages fit only when they compute again or divide their state, if at all.
-/// Half of the problems ask for a way, or for none.
+/// Half of the problems ask for a way, or for none; in every fifth sums overlap with passes.
 void makeTight(RandomProblem &random, int seed) {
   std::mt19937_64 draw(seed + 77);
   auto below = [&](int limit) { return int(draw() % limit); };
@@ -140,6 +140,7 @@ void makeTight(RandomProblem &random, int seed) {
     random.request.recompute = static_cast<RecomputePolicy>(below(3));
   if (seed % 4 == 3)
     random.request.shardState = static_cast<StateSharding>(below(stateShardings));
+  random.request.overlapsSums = seed % 5 == 2;
 }
 } // namespace
 

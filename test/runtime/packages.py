@@ -46,6 +46,7 @@ class Package:
     precision: str = "fp32"
     batch_norm: str = "synchronised"
     short: int = 0  # micro-batches, the last ones, that have a sample less
+    overlaps_sums: bool = False
 
     def shortened(self, short: int) -> Package:
         """The same, but so many micro-batches have one sample less."""
@@ -58,6 +59,10 @@ class Package:
     def sharded(self, sharding: str) -> Package:
         """The same, with the state of stages that have several replicas divided among them."""
         return replace(self, sharding=sharding)
+
+    def overlapped(self) -> Package:
+        """The same, but all-reduces begin within the last backward pass of their stage."""
+        return replace(self, overlaps_sums=True)
 
     @property
     def samples(self) -> int:
@@ -140,6 +145,7 @@ class Package:
             "microBatches": self.micro_batches,
             "optimizer": self.optimizer,
             "parts": [part],
+            "overlapGradReduce": self.overlaps_sums,
         }
         program["instructions"] = self.instructions(stage, replica)
         return program

@@ -187,6 +187,11 @@ wrap(assembly, "_make_trained", make)""",
     "shared parameter not summed": Fault(
         STAGES, "interpreter.Interpreter._sum_shared = lambda self: None"
     ),
+    "gradients of earlier passes sent": Fault(
+        replace(awkward([[3, 1], [4], [2, 2]], 2), overlaps_sums=True),
+        'wrap(part.PartExecution, "_backward", lambda f: lambda self, instruction: '
+        "(self.trained.begin_last_backward(), f(self, instruction)))",
+    ),
     "slices not gathered": Fault(
         ADAM.sharded("optimizer"),
         'skip(sharded_state.ShardedState, "all_gather", lambda call: call == 2)',

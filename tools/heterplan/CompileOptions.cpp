@@ -72,6 +72,9 @@ void addParallelism(CLI::App &command, CompileOptions &options) {
   addText(command, "--shard-state", options.shardState, "WHAT",
           "state sharded over the replicas of a stage (ZeRO-1 to 3): none, optimizer, gradients, "
           "parameters, or auto (default)");
+  command.add_flag("--overlap-grad-reduce", options.overlapGradReduce,
+                   "replicas sum gradients while their last backward pass computes others, as DDP "
+                   "does: faster between machines; on cores of one machine both take turns");
   addText(command, "--amplification-limit", options.amplificationLimit, "A",
           "burst plans: largest ratio of a layer's device-seconds to those on one device; with "
           "--schedule auto it also compares burst plans with pipelines");
@@ -241,6 +244,16 @@ Error readShardState(const CompileOptions &options, Request &request) {
   return readChoice("--shard-state", options.shardState, *request.shardState);
 }
 
+/// Only the synchronous iteration model knows when a gradient is there.
+Error readOverlap(const CompileOptions &options, Request &request) {
+  request.overlapsSums = options.overlapGradReduce;
+  if (!request.overlapsSums)
+    return Error::success();
+  if (request.iterationModel != IterationModel::Synchronous || !options.amplificationLimit.empty())
+    return notSupported("--overlap-grad-reduce with burst or steady-state plans");
+  return Error::success();
+}
+
 Error readChoices(const CompileOptions &options, Request &request) {
   if (Error error = readChoice("--objective", options.objective, request.objective))
     return error;
@@ -257,6 +270,8 @@ Error readChoices(const CompileOptions &options, Request &request) {
   if (Error error = readChoice("--recompute", options.recompute, request.recompute))
     return error;
   if (Error error = readShardState(options, request))
+    return error;
+  if (Error error = readOverlap(options, request))
     return error;
   if (Error error = readChoice("--batch-norm", options.batchNorm, request.batchNorm))
     return error;
@@ -312,8 +327,8 @@ void addCompileOptions(CLI::App &command, CompileOptions &options) {
   addRequestOptions(command, options);
   beginGroup(command, "Parallelism");
   addText(command, "--tensor-parallel", options.tensorParallel, "N|auto",
-          "each replica is N devices of a node that share every layer (1), or the best of 1, 2, 4, "
-          "...; plans of N > 1 cannot be run yet");
+          "each replica is N devices of a node that share every layer (1); auto: the best of 1, 2, "
+          "4, ...");
   beginGroup(command, "Search");
   addText(command, "--alternatives", options.alternatives, "K",
           "search for other plans too (without a device type, on one type, one stage, a pipeline, "

@@ -25,6 +25,7 @@ struct CompileOptions {
       iterationModel, costModel, rounding, epochs, samples, gap, threads, policyIn, policyOut,
       paretoPoints, workLimit, recompute, shardState, tensorParallel, alternatives, without, tune;
   bool force = false, json = false, verbose = false, pareto = false;
+  bool overlapGradReduce = false;
   bool noWeights = false; // they stay in the files of the model
 };
 

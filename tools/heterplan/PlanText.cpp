@@ -179,7 +179,8 @@ void printFacts(raw_ostream &os, const Plan &plan) {
             Twine(nameOf(plan.schedule)) + ", " + nameOf(plan.optimizer) + ", " +
                 nameOf(plan.precision) +
                 (plan.memoryFormat == MemoryFormat::ChannelsLast ? ", channels-last" : "") +
-                (plan.batchNorm == BatchNorm::Local ? ", local batch normalisation" : ""));
+                (plan.batchNorm == BatchNorm::Local ? ", local batch normalisation" : "") +
+                (plan.overlapsSums ? ", all-reduces overlap backward passes" : ""));
   printFact(os, "strategy", plan.strategy + ", seed " + Twine(plan.seed));
   printFact(os, "iteration", iterationText(plan));
   printFact(os, "throughput", plain(plan.throughput.value()) + " samples/s");

@@ -31,6 +31,7 @@ void heterplan::completeFrom(const Plan &plan, CompileOptions &options) {
   complete(options.recompute, nameOf(plan.recompute));
   if (plan.shardState)
     complete(options.shardState, nameOf(*plan.shardState));
+  options.overlapGradReduce |= plan.overlapsSums;
   complete(options.schedule, nameOf(plan.requestedSchedule));
   if (int degree = shardDegreeOf(plan); degree > 1)
     complete(options.tensorParallel, std::to_string(degree));

@@ -80,7 +80,7 @@ StageEvaluator::StageEvaluator(const Problem &problem, const SearchSpace &space)
           [this](int layer, int type) {
             return forbidden[type][layer + 1] == forbidden[type][layer];
           },
-          problem.request.precision),
+          problem.request.precision, problem.request),
       problem(problem), space(space),
       modes(listModes(problem.request, space.rules.savesMemory(), 2)),
       modesOfOne(listModes(problem.request, space.rules.savesMemory(), 1)), byTime(modes),
@@ -351,7 +351,7 @@ SmallVector<StageEvaluation, 2> StageEvaluator::evaluateModes(LayerRange range,
       noGathers[mode.recomputes] = true;
       noGathers[true] |= !isMixed;
     }
-    if (mode.sharding == fastest.sharding && !now.isLimited) {
+    if (fastestDominates() && mode.sharding == fastest.sharding && !now.isLimited) {
       dominatesKeeping |= !mode.recomputes;
       dominatesRecomputing |= mode.recomputes || !isMixed;
     }

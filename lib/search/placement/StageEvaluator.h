@@ -64,6 +64,9 @@ public:
     return replicas > 1 ? byTime : byTimeOfOne;
   }
   ExecutionMode fastestMode(int replicas) const { return modesByTime(replicas).front(); }
+  /// Whether the fastest mode dominates the others as said. If sums overlap with passes, the passes
+  /// may hide the whole sum of undivided gradients, and divided state is updated sooner.
+  bool fastestDominates() const { return !problem.request.overlapsSums; }
   /// Whether `mode` dominates the mode with sharded parameters that recomputes no less, in a stage
   /// that both divide alike. The other mode gathers in each pass what `mode` gathers once.
   static bool dominatesGathers(ExecutionMode mode);

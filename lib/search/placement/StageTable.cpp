@@ -127,7 +127,8 @@ StageTimes StageTable::price(int begin, int end, int option, double &least) {
   const int most = mode.recomputes ? evaluator.stages.mostInFlight(range, type, group.replicas(),
                                                                    cost.largestShare.value(), mode)
                                    : evaluator.stages.mostInFlight(cost, type);
-  if (evaluator.stages.modesFor(group.replicas()).size() == 1 || most >= deepest(end))
+  const bool isDominating = evaluator.stages.fastestDominates() && most >= deepest(end);
+  if (evaluator.stages.modesFor(group.replicas()).size() == 1 || isDominating)
     return entryOf(cost, mode, most);
   const SmallVector<StageTimes, 2> modes = priceModes(range, group, end);
   if (modes.size() == 1)

@@ -44,6 +44,8 @@ private:
   Expected<Seconds> timeOf(int layer, int type, Samples samples) const;
   Expected<Seconds> slowestTimeOf(int layer, const ReevaluatedStage &facts) const;
   Expected<int> fastestType(const std::vector<ReevaluatedStage> &stages) const;
+  Bytes denseBytesOf(int layer, const ReevaluatedStage &facts) const;
+  Seconds exposedSum(const ReevaluatedStage &facts) const;
   void addLookups(ReevaluatedStage &facts) const;
   void addTimes(ReevaluatedStage &facts, const Stage &stated, bool isLast) const;
   Error addSteadyTimes(std::vector<ReevaluatedStage> &stages) const;
@@ -80,6 +82,7 @@ Expected<ReevaluatedReplica> Reevaluator::priceRange(const ReevaluatedStage &fac
     if (!cost)
       return cost.takeError();
     result.forward += cost->forward;
+    result.backwardBefore.push_back(result.backward);
     result.backward += cost->backward + cost->accumulate * added;
     result.update += cost->update;
     addOrigin(*cost, facts, result);
@@ -121,6 +124,28 @@ Error Reevaluator::price(ReevaluatedStage &facts) const {
   return Error::success();
 }
 
+/// Dense parameters of a layer, with the tied ones that count there.
+Bytes Reevaluator::denseBytesOf(int layer, const ReevaluatedStage &facts) const {
+  auto copied = facts.copies.find(layer);
+  return graph.layers[layer].denseBytes() +
+         (copied == facts.copies.end() ? Bytes() : copied->second);
+}
+
+/// The all-reduce of a stage that begins within its last backward pass, from the end of that pass
+/// on. A layer's gradients wait for its own backward pass, and all that came before them has been
+/// sent by then at best; the first replica that has made all gradients gives no more time.
+Seconds Reevaluator::exposedSum(const ReevaluatedStage &facts) const {
+  Seconds latest{};
+  Bytes waiting{};
+  for (int layer = facts.begin; layer < facts.end; ++layer) {
+    waiting += denseBytesOf(layer, facts);
+    Seconds sum = allReduceTime(cluster, facts.group, waiting);
+    for (const ReevaluatedReplica &replica : facts.replicas)
+      latest = std::max(latest, sum - replica.backwardBefore[size_t(layer - facts.begin)]);
+  }
+  return latest;
+}
+
 /// Rows exchanged among the replicas; as much as the one with most samples reads.
 void Reevaluator::addLookups(ReevaluatedStage &facts) const {
   TableRows rows = facts.lookups * double(facts.mostSamples.value());
@@ -158,6 +183,8 @@ void Reevaluator::addTimes(ReevaluatedStage &facts, const Stage &stated, bool is
     facts.sync += allReduceTime(cluster, facts.group, facts.wholeBytes);
   } else if (facts.replicas.size() > 1) { // what was scattered is only gathered
     Seconds whole = allReduceTime(cluster, facts.group, facts.denseBytes);
+    if (plan.overlapsSums && !facts.updatesSlices)
+      whole = exposedSum(facts);
     facts.sync += facts.scattersGradients ? whole / 2 : whole;
   }
   if (facts.tiedOutside != Bytes(0))

@@ -46,6 +46,8 @@ struct ReevaluatedReplica {
   /// The computation in an iteration: its forward passes; its backward passes with their
   /// recomputation, and the update. Adding gradients is not counted.
   TimeByOrigin forwards{}, backwards{};
+  /// By layer of the stage: what the backward passes of the layers before it compute.
+  std::vector<Seconds> backwardBefore{};
 };
 
 struct GatheredLayer {

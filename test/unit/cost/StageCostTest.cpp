@@ -14,6 +14,7 @@ struct StageCostTest : testing::Test {
   LayerGraph graph = test::twoLayers(Bytes(400), Bytes(100));
   Cluster cluster = test::boxes(4, Seconds(0.5));
   ConstantCostModel model;
+  ModeRequest asked;
 
   StageCostTest() {
     model.layer("a", {Seconds(1), Seconds(2), Seconds(6), Seconds(0)});
@@ -25,8 +26,9 @@ struct StageCostTest : testing::Test {
   }
 
   StageCost cost(LayerRange range, StageOption option, BatchSplit split) {
-    StageCosts costs(graph, cluster, model, Optimizer::Adam, Samples(8),
-                     [](int, int) { return true; });
+    StageCosts costs(
+        graph, cluster, model, Optimizer::Adam, Samples(8), [](int, int) { return true; },
+        Precision::Fp32, asked);
     return costs.stageCost(range, option, split);
   }
 };
@@ -87,6 +89,25 @@ TEST_F(StageCostTest, shardedState) {
   EXPECT_DOUBLE_EQ(gradients.reduceScatter.value(), ring / 2);
   EXPECT_DOUBLE_EQ(gradients.backward.value(), 12 + ring / 2);
   EXPECT_DOUBLE_EQ(gradients.synchronization.value(), ring / 2 + 4) << "all-gather";
+}
+
+/// Gradients of b are sent while a computes; those of a wait for a.
+TEST_F(StageCostTest, overlappedSums) {
+  asked.overlapsSums = true;
+  auto exposed = [&](StageOption option, int64_t batch) {
+    const StageCost stage = cost(whole, option, {batch, 1, true, {}});
+    return (stage.synchronization - stage.update).value();
+  };
+  EXPECT_DOUBLE_EQ(exposed(boxes(2), 2), ring - 2) << "b's wait for nothing, a hides two seconds";
+  EXPECT_DOUBLE_EQ(exposed(boxes(2), 3), ring - 2) << "as long as on the faster replica";
+  EXPECT_DOUBLE_EQ(exposed(boxes(2), 8), 400 / 100.0 + 1) << "a's alone, which nothing hides";
+  EXPECT_DOUBLE_EQ(exposed(boxes(1), 2), 0);
+  StageOption recomputing = boxes(2);
+  recomputing.recomputation.segments = 1;
+  EXPECT_DOUBLE_EQ(exposed(recomputing, 2), ring - 2) << "what is computed again hides nothing";
+  StageOption sharded = boxes(2);
+  sharded.sharding.state = StateSharding::Optimizer;
+  EXPECT_DOUBLE_EQ(exposed(sharded, 2), ring);
 }
 
 TEST_F(StageCostTest, ShardedParametersAreGatheredLayerByLayer) {

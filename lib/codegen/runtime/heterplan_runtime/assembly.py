@@ -35,6 +35,7 @@ from .micro_batch import Presence
 from .model import (
     Model, build_stage, check_model, load_model, stages_with_tables, table_rows,
 )  # fmt: skip
+from .overlap import OverlappedSum
 from .part import PartExecution
 from .pinning import pin_to_cores
 from .precision import Precision
@@ -217,8 +218,17 @@ def _make_trained(
     statistics = _local_statistics(run, part, stage)
     return TrainedState(
         part, stage, run.communicator, kind, optimizer, tables, sharded, statistics,
-        run.model.slicings(),
+        run.model.slicings(), _overlapped_sum(run, part, stage),
     )  # fmt: skip
+
+
+def _overlapped_sum(run: Run, part: Part, stage: nn.Module) -> OverlappedSum | None:
+    if not run.program.overlaps_sum_of(part):
+        return None
+    communicator = run.communicator
+    return OverlappedSum(
+        list(stage.parameters()), lambda tensors: communicator.begin_sum_beside_passes(tensors, part.stage)
+    )
 
 
 def _local_statistics(run: Run, part: Part, stage: nn.Module) -> LocalStatistics | None:

@@ -45,7 +45,7 @@ class RosterEntry:
     stages: tuple[int, ...]
     place: tuple[str, int] | None  # host and GPU; None on a CPU
     groups: tuple[Group, ...]
-    sharded: tuple[int, ...] = ()  # stages of which it has a slice of the state
+    beside: tuple[int, ...] = ()  # stages that sum gradients beside their passes
     build: str = "cuda"  # of PyTorch: NCCL and RCCL do not talk to each other
     replicas: tuple[int, ...] = ()  # of its stages
     shard: int = 0  # of these replicas
@@ -79,13 +79,13 @@ class Communicator:
         self._long_timeout = dist.new_group(backend=CPU.backend, timeout=timedelta(days=7))
         self._groups: dict[Group, Any] = {}
         self._tables: dict[int, tuple[Any, Any]] = {}  # by stage
-        self._states: dict[int, Any] = {}  # by stage
+        self._beside: dict[int, Any] = {}  # by stage
         self._add_groups(group for entry in self.roster for group in entry.groups)
         self._add_groups(
             self.stage_group(stage, entry.shard) for entry in self.roster for stage in entry.stages
         )
         self._add_groups(self._shard_group(entry) for entry in self.roster)
-        self._share_states()
+        self._add_groups_beside_passes()
         if self._direct:
             self._connect(program)
 
@@ -95,10 +95,10 @@ class Communicator:
         groups = {instruction.group for instruction in program.instructions if instruction.group}
         listed = tuple(sorted(tuple(group) for group in groups))
         stages = tuple(part.stage for part in program.parts)
-        sharded = tuple(part.stage for part in program.parts if part.divides_state)
+        beside = tuple(part.stage for part in program.parts if program.sums_beside_passes(part))
         build = "rocm" if torch.version.hip else "cuda"
         replicas = tuple(part.replica for part in program.parts)
-        own = RosterEntry(self.rank, stages, place, listed, sharded, build, replicas, self.shard)
+        own = RosterEntry(self.rank, stages, place, listed, beside, build, replicas, self.shard)
         return self.gather(own)
 
     def _common_backend(self) -> str:
@@ -183,22 +183,22 @@ class Communicator:
         )  # fmt: skip
         return list(received.to(self.device).split(list(sizes)))
 
-    def _share_states(self) -> None:
-        """Makes the groups of stages with sharded state: they are used while a backward pass, which has
-        sums of its own, goes on."""
-        for stage in sorted({stage for entry in self.roster for stage in entry.sharded}):
+    def _add_groups_beside_passes(self) -> None:
+        """Makes the groups of stages that sum gradients beside their backward passes, which have sums of
+        their own."""
+        for stage in sorted({stage for entry in self.roster for stage in entry.beside}):
             for shard in self._shards:
                 group = list(self.stage_group(stage, shard))
                 made = dist.new_group(group, timeout=self._timeout, backend=self.backend)
                 if shard == self.shard:
-                    self._states[stage] = made
+                    self._beside[stage] = made
 
     def start_reduce_scatter(self, stage: int, flat: Tensor) -> Callable[[], Tensor]:
         """Begins to sum a tensor over the ranks of a stage. The function that it returns waits for
         the slice of this rank: of equal ones in the order of the ranks."""
         message = flat.to("cpu") if self.staged else flat
         own = message.new_empty(len(message) // len(self.stage_group(stage)))
-        work = _reduce_scatter(own, message, group=self._states[stage], async_op=True)
+        work = _reduce_scatter(own, message, group=self._beside[stage], async_op=True)
 
         def wait() -> Tensor:
             begin = time.perf_counter()
@@ -213,7 +213,7 @@ class Communicator:
         """Fills `whole` with the slices of the ranks of a stage."""
         slices = torch.empty_like(whole, device="cpu") if self.staged else whole
         begin = time.perf_counter()
-        _all_gather(slices, own.to(slices.device), group=self._states[stage])
+        _all_gather(slices, own.to(slices.device), group=self._beside[stage])
         self.waited += time.perf_counter() - begin
         if slices is not whole:
             whole.copy_(slices)
@@ -388,12 +388,19 @@ class Communicator:
         tensors are not to be used until then."""
         if len(group) < 2:
             return lambda: None
+        return self._begin_sum(tensors, self._groups[group])
+
+    def begin_sum_beside_passes(self, tensors: list[Tensor], stage: int) -> Callable[[], None]:
+        """The same over the ranks of a stage whose backward pass goes on."""
+        return self._begin_sum(tensors, self._beside[stage])
+
+    def _begin_sum(self, tensors: list[Tensor], group: Any) -> Callable[[], None]:
         begun = []
         for bucket in _buckets(tensors):
             parts = [tensors[index] for index in bucket]
             message = _packed(parts)
             travels = message.to("cpu") if self.staged else message
-            work = dist.all_reduce(travels, group=self._groups[group], async_op=True)
+            work = dist.all_reduce(travels, group=group, async_op=True)
             begun.append((parts, travels, work))
         return lambda: self._end_sum(begun)
 

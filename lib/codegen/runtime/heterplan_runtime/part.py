@@ -83,6 +83,8 @@ class PartExecution:
         self._program, self.part = program, part
         self._samples = program.samples_of(part)
         self._links_back = program.links_to(part)
+        passes = [i.micro_batch for i in program.instructions_of(part) if i.op == "backward"]
+        self._last_backward = passes[-1] if passes else None
         if self._counts_presence or all(own.count for own in self._samples.values()):
             return
         self._counts_presence = True
@@ -291,6 +293,8 @@ class PartExecution:
 
     def _backward(self, instruction: Instruction) -> None:
         state = self._state(instruction)
+        if instruction.micro_batch == self._last_backward:
+            self.trained.begin_last_backward()
         if self._is_last:
             self._backward_from_loss(state, self._own(instruction.micro_batch).count)
         else:

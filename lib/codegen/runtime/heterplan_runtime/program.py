@@ -227,6 +227,7 @@ class RankProgram:
     parts: tuple[Part, ...]
     instructions: tuple[Instruction, ...]
     links: tuple[Link, ...] = ()  # in a chain link b leads from stage b to stage b+1
+    overlaps_sums: bool = False  # all-reduces begin within the last backward pass of their stage
 
     @property
     def shard(self) -> int:
@@ -247,6 +248,14 @@ class RankProgram:
     def instructions_of(self, part: Part) -> list[Instruction]:
         index = self.parts.index(part)
         return [instruction for instruction in self.instructions if instruction.part == index]
+
+    def overlaps_sum_of(self, part: Part) -> bool:
+        """Whether the part sums gradients while its last backward pass computes others."""
+        return self.overlaps_sums and any(i.op == "allReduce" for i in self.instructions_of(part))
+
+    def sums_beside_passes(self, part: Part) -> bool:
+        """Whether sums of gradients may be under way during a pass of the same stage."""
+        return part.divides_state or self.overlaps_sum_of(part)
 
     def samples_of(self, part: Part) -> dict[int, SampleRange]:
         """Samples that the part has of each micro-batch, in its forward passes."""
@@ -367,6 +376,7 @@ def read_rank_program(directory: Path, rank: int) -> RankProgram:
             _instruction(item, world_size, micro_batches) for item in fields.objects("instructions")
         ),
         links=_links(fields, stages),
+        overlaps_sums=fields.flag("overlapGradReduce"),
     )
     _check(program, path, rank)
     return program

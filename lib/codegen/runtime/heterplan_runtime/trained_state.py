@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from .communication import Communicator
 from .local_batchnorm import LocalStatistics
 from .optimizer_state import begin_at, steps_of
+from .overlap import OverlappedSum, gradient_of
 from .program import Instruction, Part
 from .sharded_parameters import ShardedParameters
 from .sharded_state import ShardedState
@@ -55,16 +56,19 @@ class TrainedState:
         sharded: ShardedState | None = None,
         statistics: LocalStatistics | None = None,
         slicings: Mapping[str, Slicing] | None = None,
+        overlapped: OverlappedSum | None = None,
     ) -> None:
         """`kind`: the optimizer's name in plans. `sharded`: where the replicas of the stage divide its
         state; `statistics`: where each has running statistics of its own. `slicings`: of the tensors of
-        which each shard has a part, where several devices share every layer."""
+        which each shard has a part, where several devices share every layer. `overlapped`: where sums
+        begin within the last backward pass."""
         self._part, self._stage, self._communicator = part, stage, communicator
         self._parameters = dict(stage.named_parameters())
         self._kind, self._optimizer = kind, optimizer
         self.tables = tables
         self._sharded, self._statistics = sharded, statistics
         self._slicings = dict(slicings or {})
+        self._overlapped = overlapped
         self._end_sum: Callable[[], None] | None = None  # of gradients, where it is under way
         self.skips_update = False  # the next one: the gradients are not finite
 
@@ -86,7 +90,7 @@ class TrainedState:
 
     def gradient(self, name: str) -> Tensor:
         """The gradient of a parameter; zeros if the step did not use it."""
-        return _gradient(self._parameters[name])
+        return gradient_of(self._parameters[name])
 
     @property
     def trained_names(self) -> set[str]:
@@ -104,9 +108,17 @@ class TrainedState:
         over the replicas already, rather than the part of this one."""
         return self._sharded is None
 
+    def begin_last_backward(self) -> None:
+        """The next backward pass is the last one of the iteration."""
+        if self._overlapped is not None:
+            self._overlapped.begin_last_backward()
+
     def all_reduce(self, instruction: Instruction) -> None:
-        """Begins it: passes of other parts may follow."""
-        gradients = [_gradient(parameter) for parameter in self._parameters.values()]
+        """Begins it, or what a backward pass has not begun: passes of other parts may follow."""
+        if self._overlapped is not None:
+            self._end_sum = self._overlapped.finish()
+            return
+        gradients = [gradient_of(parameter) for parameter in self._parameters.values()]
         self._end_sum = self._communicator.begin_sum(gradients, tuple(instruction.group))
 
     def end_sum(self) -> None:
@@ -247,9 +259,3 @@ class TrainedState:
         for owned in self._sharded.owned():
             end = owned.offset + owned.end - owned.begin
             yield owned.name, owned.slice, owned.begin, slice(owned.offset, end)
-
-
-def _gradient(parameter: nn.Parameter) -> Tensor:
-    if parameter.grad is None:
-        parameter.grad = torch.zeros_like(parameter)
-    return parameter.grad

@@ -114,6 +114,26 @@ TEST_F(ShardedPlan, holds) {
   EXPECT_EQ(failing(), (Names{}));
 }
 
+/// By hand: layers a and b, and c and d, have 1000 bytes of gradients each; a and c take half of
+/// the backward pass of their stage.
+TEST_F(ShardedPlan, HoldsWithSumsThatOverlapPasses) {
+  plan.overlapsSums = true;
+  EXPECT_EQ(failing(), (Names{"timing"})) << "sums are shorter";
+  for (int i = 0; i < 2; ++i) {
+    Stage &stage = plan.stages[i];
+    DeviceGroup group{{{i, 2}}};
+    const Seconds last = allReduceTime(cluster, group, Bytes(1000));
+    const Seconds all = allReduceTime(cluster, group, Bytes(2000));
+    const Seconds hidden = stage.replicas.back().backward / 2; // of the fewest samples
+    stage.sync = stage.update + std::max(last, all - hidden);
+  }
+  fillTotals();
+  EXPECT_EQ(failing(), (Names{}));
+  plan.stages[0].sync -= Seconds(1e-6);
+  fillTotals();
+  EXPECT_EQ(failing(), (Names{"timing"}));
+}
+
 TEST_F(ShardedPlan, holdsWithGradients) {
   shard(StateSharding::Gradients);
   EXPECT_EQ(failing(), (Names{}));
