@@ -107,7 +107,8 @@ def schema_of(root: str, title: str, known: dict[str, Json]) -> Json:
 
 # ---- YAML files, from their readers
 
-READERS = ("ir/ClusterReader.cpp", "ir/MemoryOverhead.cpp", "search/jobs/read/JobFields.cpp", "search/jobs/read/JobsReader.cpp")
+READERS = ("ir/ClusterReader.cpp", "ir/MemoryOverhead.cpp", "search/jobs/read/JobFields.cpp", "search/jobs/read/JobsReader.cpp",
+           "search/jobs/read/QueueFields.cpp")  # fmt: skip
 # A key of a mapping and the reader of its value: {"key", required, [&](...) { return readX(...); }}.
 ENTRY = re.compile(
     r'\{"(?P<key>\w+)",\s*(?:Presence::)?(?P<presence>[rR]equired|[oO]ptional)\b'
@@ -143,6 +144,9 @@ VALUES: dict[str, Json] = {
     "readUtilityKind": {"enum": ["sigmoid", "linear", "deadline", "constant"]},
     "readSpeeds": {"anyOf": [POSITIVE, mapping_of({"anyOf": [POSITIVE, {"type": "array", "items": POSITIVE}]})]},
     "readSampleTime": {"anyOf": [DURATION, mapping_of(DURATION)]},
+    "readAmounts": {"type": "object", "properties": {"cpu": NUMBER, "memory": SIZE}, "minProperties": 1,
+                    "additionalProperties": {"type": "integer", "minimum": 0}},
+    "readShare": {"type": "number", "exclusiveMinimum": 0, "maximum": 1}, "readWeight": POSITIVE,
 }  # fmt: skip
 # Readers that take a scalar as well as a mapping.
 SCALARS = {"readLink": TEXT, "readOverhead": SIZE, "readRestart": DURATION}
@@ -151,7 +155,6 @@ SPECIAL: dict[tuple[str, str], Json] = {
     ("readNode", "speed"): VALUES["readSpeeds"],
     ("readDeadline", "class"): {"enum": ["hard", "soft"]},
 }
-REFUSED = {"refuseQueue"}
 
 
 def integer(arguments: str) -> Json:
@@ -172,15 +175,13 @@ class YamlSchemas:
             raise SystemExit(f"error: no reader '{reader}' in {', '.join(READERS)}")
         return found[0]
 
-    def value(self, owner: str, key: str, rest: str) -> Json | None:
+    def value(self, owner: str, key: str, rest: str) -> Json:
         if (owner, key) in SPECIAL:
             return SPECIAL[owner, key]
-        call = re.search(r"\b(read[A-Z]\w+|refuse\w+)\((?!const YamlNode)", rest)
+        call = re.search(r"\b(read[A-Z]\w+)\((?!const YamlNode)", rest)
         if not call:
             return TEXT
         reader = call[1]
-        if reader in REFUSED:
-            return None
         if reader in ("readInteger", "readCount"):
             return integer(rest[call.start() :])
         if reader == "readList":
@@ -188,6 +189,8 @@ class YamlSchemas:
             return {"type": "array", "items": self.mapping(items[1] if items else "")}
         if reader == "readJobs":
             return {"type": "array", "items": self.mapping("readJob")}
+        if reader == "readQueues":
+            return {"type": "array", "items": self.mapping("readQueue")}
         if reader == "readDeviceTypes":
             return mapping_of(self.mapping("readDeviceType"))
         if reader == "readWorker":
@@ -206,13 +209,12 @@ class YamlSchemas:
         for entry, end in zip(entries, [*(each.start() for each in entries[1:]), len(body)], strict=True):
             key = entry["key"] or entry["helped"] or "memory_overhead"
             if entry["overhead"]:
-                schema: Json | None = self.mapping("readOverhead")
+                schema = self.mapping("readOverhead")
             elif entry["helper"]:
                 schema = {"number": NUMBER, "count": WHOLE}.get(entry["helper"], RATE)
             else:
                 schema = self.value(reader, key, body[entry.end() : end])
-            if schema is not None:
-                properties[key] = schema
+            properties[key] = schema
             if entry["helper"] == "count" or (entry["presence"] or "").lower() == "required":
                 required.append(key)
         result: Json = {"type": "object", "properties": properties, "additionalProperties": False}
@@ -242,7 +244,7 @@ MEASURES: dict[str, Json] = {
 JOB: dict[str, Json] = {
     "name": TEXT, "admitted": {"type": "boolean"}, "arrival": COUNT, "start": SLOT, "completion": SLOT,
     "utility": NUMBER, "sampleSeconds": {"anyOf": [NUMBER, mapping_of(NUMBER)]}, "gradientBytes": NUMBER,
-    "minWorkers": COUNT, "sameType": {"type": "boolean"}, "reason": TEXT,
+    "minWorkers": COUNT, "sameType": {"type": "boolean"}, "queue": TEXT, "reason": TEXT,
 }  # fmt: skip
 ALLOCATION: dict[str, Json] = {
     "job": TEXT, "slot": COUNT, "node": TEXT, "deviceType": TEXT, "workers": COUNT, "servers": COUNT,
@@ -264,7 +266,7 @@ def schedule_schema() -> Json:
         **SCHEDULE,
         "utilisation": mapping_of({"type": ["number", "null"], "minimum": 0}),
         "measures": closed(MEASURES),
-        "jobs": {"type": "array", "items": closed(JOB)},
+        "jobs": {"type": "array", "items": closed(JOB, optional=("queue",))},
         "allocations": {"type": "array", "items": closed(ALLOCATION, optional=("deviceType",))},
     }
     schema = closed(properties, optional=("chosen",))

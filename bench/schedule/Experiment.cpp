@@ -7,6 +7,7 @@
 #include "support/ChangedRows.h"
 #include "support/Files.h"
 #include "support/JobsChecker.h"
+#include "support/QuotaProof.h"
 #include "support/RandomJobs.h"
 #include "support/StatedJobsOf.h"
 #include "support/Statistics.h"
@@ -402,13 +403,13 @@ void countRules(const char *policy, const test::RandomJobs &random, const Proble
   StatedJobs stated = test::statedJobs(random.cluster, random.workload);
   ++counts.schedules;
   counts.held += holdsByArithmetic(random, rows);
-  counts.provenByZ3 += llvm::cantFail(brokenRules(stated, rows)).empty();
+  counts.provenByZ3 += test::brokenRulesAndQuotas(stated, random.workload, rows).empty();
   counts.withinBound += totalUtility(problem, schedule) <= utilityUpperBound(problem);
   if (rows.empty())
     return;
   std::mt19937_64 choices(seed);
   rows = test::changedRows(std::move(rows), choices);
-  bool isBroken = !llvm::cantFail(brokenRules(stated, rows)).empty();
+  bool isBroken = !test::brokenRulesAndQuotas(stated, random.workload, rows).empty();
   ++counts.changed;
   counts.agreed += isBroken == !holdsByArithmetic(random, rows);
   counts.found += isBroken;
@@ -419,7 +420,8 @@ void rules() {
   constexpr int wanted = 1000;
   printf(
       "\n## Rules\n\n%d random workloads a policy, of up to 5 jobs, 8 slots and 3 nodes. Half of\n"
-      "them have gangs, device types, limits of nodes, restarts, deadlines and dependencies.\n"
+      "them have gangs, device types, limits of nodes, restarts, deadlines and dependencies, and\n"
+      "half of these have queues with quotas.\n"
       "In a changed schedule, one number of one row is another one, or a row is gone. Some\n"
       "changed schedules hold all rules; \"agree\" counts equal verdicts of both checkers.\n\n"
       "| policy | schedules | hold (arithmetic) | hold (Z3) | within the bound | changed | agree "

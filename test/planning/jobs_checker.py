@@ -89,6 +89,50 @@ def cpu_types(cluster, node):
     return tuple(sorted(t for t in cluster.nodes[node]["devices"] if cluster.types[t]["kind"] == "cpu"))
 
 
+def amounts(cluster, stated):
+    """Quotas of a queue by resource: "cpu", "memory", "gpu", and "gpu TYPE"."""
+    if isinstance(stated, float):
+        sums = {}
+        for node in cluster.nodes:
+            sums["cpu"] = sums.get("cpu", 0) + cluster.has(node, "cpu")
+            sums["memory"] = sums.get("memory", 0) + math.floor(cluster.has(node, "memory"))
+            for kind, count in cluster.gpus(node).items():
+                sums[f"gpu {kind}"] = sums.get(f"gpu {kind}", 0) + count
+        parts = {what: math.floor(amount * stated * (1 + 1e-9)) for what, amount in sums.items()}
+        return parts | {"cpu": math.floor(1000 * sums["cpu"] * stated * (1 + 1e-9)) / 1000}
+    named = {what if what in ("cpu", "memory", "gpu") else f"gpu {what}": amount for what, amount in stated.items()}
+    return named | ({"memory": quantity(named["memory"], SIZES)} if "memory" in named else {})
+
+
+def check_quotas(rows, load, jobs, cluster):
+    used = {}
+    for row in rows:
+        job = jobs[row["job"]]
+        for resource in ("cpu", "memory", "gpu"):
+            amount = row["workers"] * demand(job, "worker", resource) + row["servers"] * demand(job, "server", resource)
+            kinds = [resource]
+            if resource == "gpu":
+                kinds.append("gpu " + row.get("deviceType", next(iter(cluster.gpus(row["node"])), "")))
+            for what in kinds:
+                key = (row["slot"], job.get("queue"), what)
+                used[key] = used.get(key, 0) + amount
+    cohorts = {}
+    for queue in load.get("queues", []):
+        quota = amounts(cluster, queue["quota"] if "quota" in queue else float(queue["share"]))
+        borrow = amounts(cluster, queue.get("borrow", {}))
+        cohort = queue.get("cohort")
+        for what, nominal in quota.items():
+            most = nominal + (borrow.get(what, math.inf) if cohort else 0)
+            for slot in range(load["slots"]):
+                assert used.get((slot, queue["name"], what), 0) <= most * (1 + 1e-9), (slot, queue["name"], what)
+            if cohort:
+                cohorts.setdefault((cohort, what), []).append((queue["name"], nominal))
+    for (cohort, what), members in cohorts.items():
+        for slot in range(load["slots"]):
+            taken = sum(used.get((slot, name, what), 0) for name, _ in members)
+            assert taken <= sum(nominal for _, nominal in members) * (1 + 1e-9), (slot, cohort, what)
+
+
 def check(schedule_path, jobs_path, cluster_path, profiles):
     """Asserts that the schedule holds; returns it."""
     schedule = json.loads(Path(schedule_path).read_text())
@@ -119,6 +163,8 @@ def check(schedule_path, jobs_path, cluster_path, profiles):
     for (slot, node, resource), amount in used.items():
         has = cluster.gpus(node).get(resource[4:], 0) if resource.startswith("gpu ") else cluster.has(node, resource)
         assert amount <= has * (1 + 1e-9), (slot, node, resource, amount, has)
+
+    check_quotas(schedule["allocations"], load, jobs, cluster)
 
     total, last = 0, 0
     for entry in schedule["jobs"]:

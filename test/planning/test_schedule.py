@@ -18,7 +18,7 @@ from jobs_checker import check
 
 EXAMPLE = SOURCE / "profiles/jobs/example.yaml"
 POLICIES = ["auto", "pd-ors", "fifo", "srtf", "drf", "dorm", "oasis", "gavel", "gavel-like", "themis-like",
-            "sia-like"]
+            "sia-like", "fair-share"]
 
 
 def schedule(*arguments) -> subprocess.CompletedProcess:
@@ -60,7 +60,14 @@ def contended(seed: int, jobs: int, slots: int, rules: bool = False) -> dict:
             made[-1] |= draw.choice([{}, {"restart": {"seconds": draw.randint(0, 300)}}, {"restart": "2min"}])
             made[-1] |= draw.choice([{}, {"deadline": {"slots": target, "class": draw.choice(["hard", "soft"])}}])
             made[-1] |= draw.choice([{}, {}, {"after": [made[draw.randrange(i)]["name"]]} if i else {}])
-    return {"slot": "10min", "slots": slots, "jobs": made}
+    load = {"slot": "10min", "slots": slots, "jobs": made}
+    if rules:
+        load["queues"] = [{"name": "a", "quota": {"a100": 3, "gpu": 6}, "cohort": "lab", "borrow": {"a100": 1}},
+                          {"name": "b", "quota": {"gpu": 2, "memory": "200GiB"}, "cohort": "lab", "weight": 2},
+                          {"name": "c", "share": 0.5}]
+        for job in made:
+            job["queue"] = draw.choice(["a", "b", "c"])
+    return load
 
 
 @pytest.mark.parametrize("policy", POLICIES)

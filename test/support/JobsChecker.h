@@ -45,6 +45,7 @@ public:
     total = 0;
     checkRows(rows);
     checkCapacities(rows);
+    checkQuotas(rows);
     for (size_t job = 0; job < workload.jobs.size(); ++job)
       checkJob(int(job), rows, admitted[job]);
     return found.str();
@@ -117,6 +118,71 @@ private:
         has = group.devices.at(what.substr(4));
       if (amount > has * (1 + 1e-12))
         found << node << " in slot " << slot << " gives " << amount << " of " << has << ' ' << what
+              << '\n';
+    }
+  }
+
+  /// "cpu", "memory", "gpu" and the GPU types, of the whole cluster.
+  std::map<std::string, double> whole() const {
+    std::map<std::string, double> sums;
+    for (const auto &[name, group] : nodes) {
+      sums["cpu"] +=
+          std::round(1000 * (group->host.cores ? *group->host.cores : ofCpus(*group, true)));
+      sums["memory"] +=
+          std::floor(group->host.memory ? group->host.memory->value() : ofCpus(*group, false));
+      for (const std::string &type : gpuTypes(*group))
+        sums["gpu " + type] += group->devices.at(type);
+    }
+    return sums;
+  }
+
+  static std::map<std::string, double> named(const jobs::Amounts &amounts) {
+    std::map<std::string, double> result;
+    for (int r = 0; r < jobs::resources; ++r)
+      if (amounts.all[r])
+        result[r == 0 ? "cpu" : r == 1 ? "memory" : "gpu"] = *amounts.all[r];
+    for (const auto &[type, amount] : amounts.gpus)
+      result["gpu " + type] = amount;
+    return result;
+  }
+
+  void checkQuotas(const std::vector<Row> &rows) {
+    std::map<std::tuple<int, std::string, std::string>, double> used; // slot, queue, resource
+    for (const Row &row : rows) {
+      const jobs::Job &job = workload.jobs[row.job];
+      auto sum = [&](int r) { return row.workers * job.worker[r] + row.servers * job.server[r]; };
+      used[{row.slot, job.queue, "cpu"}] += sum(0);
+      used[{row.slot, job.queue, "memory"}] += sum(1);
+      used[{row.slot, job.queue, "gpu"}] += sum(2);
+      used[{row.slot, job.queue, "gpu " + typeOf(row)}] += sum(2);
+    }
+    std::map<std::pair<std::string, std::string>, double> lent; // quotas of a cohort
+    std::map<std::tuple<int, std::string, std::string>, double> usedTogether;
+    std::map<std::string, double> all = whole();
+    for (const jobs::Queue &queue : workload.queues) {
+      std::map<std::string, double> quota = named(queue.quota), borrow = named(queue.borrow);
+      if (queue.share)
+        for (const auto &[what, amount] : all)
+          quota[what] = std::floor(amount * *queue.share * (1 + 1e-9));
+      for (const auto &[what, nominal] : quota) {
+        double most = nominal + (queue.cohort.empty() ? 0
+                                 : borrow.count(what) ? borrow[what]
+                                                      : INFINITY);
+        if (!queue.cohort.empty())
+          lent[{queue.cohort, what}] += nominal;
+        for (int slot = 0; slot < workload.slots; ++slot) {
+          double has = used[{slot, queue.name, what}];
+          usedTogether[{slot, queue.cohort, what}] += has;
+          if (has > most * (1 + 1e-12))
+            found << queue.name << " has " << has << " of its " << most << ' ' << what
+                  << " in slot " << slot << '\n';
+        }
+      }
+    }
+    for (const auto &[key, has] : usedTogether) {
+      const auto &[slot, cohort, what] = key;
+      if (!cohort.empty() && has > lent[{cohort, what}] * (1 + 1e-12))
+        found << "cohort " << cohort << " has " << has << ' ' << what << " in slot " << slot
               << '\n';
     }
   }

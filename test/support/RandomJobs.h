@@ -13,7 +13,7 @@ class RandomJobs {
 public:
   struct Size {
     int jobs = 5, slots = 8, nodes = 3;
-    bool rules = false; // gangs, device types, nodes, restarts, deadlines, dependencies
+    bool rules = false; // gangs, device types, nodes, restarts, deadlines, dependencies, queues
   };
 
   explicit RandomJobs(uint64_t seed) : RandomJobs(seed, Size()) {}
@@ -24,6 +24,8 @@ public:
     int jobs = uniform(1, most.jobs);
     for (int i = 0; i < jobs; ++i)
       makeJob(i);
+    if (most.rules && chance(50))
+      addQueues();
   }
 
   llvm::Expected<jobs::Problem> problem() const {
@@ -137,6 +139,48 @@ private:
       job.deadline = jobs::JobDeadline{uniform(0, workload.slots), chance(50)};
     if (index > 0 && chance(20))
       job.after.push_back("job" + std::to_string(uniform(0, index - 1)));
+  }
+
+  jobs::Amounts amounts() {
+    jobs::Amounts made;
+    if (chance(30))
+      made.all[jobs::Cpu] = 500.0 * uniform(0, 24);
+    if (chance(30))
+      made.all[jobs::Memory] = 1e9 * uniform(1, 40);
+    if (chance(50))
+      made.all[jobs::Gpu] = uniform(0, 6);
+    for (const char *type : {"old", "new"})
+      if (chance(40))
+        made.gpus[type] = uniform(0, 4);
+    if (made == jobs::Amounts())
+      made.all[jobs::Gpu] = uniform(1, 6);
+    return made;
+  }
+
+  void addQueues() {
+    int count = uniform(1, 3);
+    for (int i = 0; i < count; ++i) {
+      jobs::Queue &queue = workload.queues.emplace_back();
+      queue.name = "queue" + std::to_string(i);
+      queue.weight = real(0.5, 4);
+      if (chance(20))
+        queue.share = real(0.1, 1);
+      else
+        queue.quota = amounts();
+      if (chance(60))
+        queue.cohort = "cohort" + std::to_string(uniform(0, 1));
+      if (queue.cohort.empty() || chance(50))
+        continue;
+      jobs::Amounts limits = amounts();
+      for (int r = 0; r < jobs::resources; ++r)
+        if (queue.share || queue.quota.all[r])
+          queue.borrow.all[r] = limits.all[r];
+      for (const auto &[type, amount] : limits.gpus)
+        if (queue.share || queue.quota.gpus.count(type))
+          queue.borrow.gpus[type] = amount;
+    }
+    for (jobs::Job &job : workload.jobs)
+      job.queue = workload.queues[size_t(uniform(0, count - 1))].name;
   }
 
   void setTimes(jobs::Job &job, bool onGpus) {

@@ -120,10 +120,15 @@ Error advanceTo(State &state, const std::string &at) {
 Expected<std::vector<Outcome>> arriveAll(Session &session, const OnlineOptions &options,
                                          const CostOptions &costs, const ModelOptions &reading,
                                          const PolicyOptions &policy) {
-  Expected<std::vector<Job>> jobs = readArrivals(options.arrive);
-  if (!jobs)
-    return jobs.takeError();
-  Workload workload{session.state.slot, session.state.slots, std::move(*jobs)};
+  Expected<Arrivals> arrivals = readArrivals(options.arrive);
+  if (!arrivals)
+    return arrivals.takeError();
+  if (!arrivals->queues.empty()) {
+    session.state.queues = std::move(arrivals->queues);
+    if (Error error = verify(session.state, session.cluster))
+      return error;
+  }
+  Workload workload{session.state.slot, session.state.slots, std::move(arrivals->jobs)};
   if (Error error = readModels(workload, options.arrive, costs, reading))
     return error;
   std::vector<Outcome> outcomes;
@@ -238,8 +243,6 @@ Error checkFormat(const OnlineOptions &options) {
   for (auto [name, text] : {std::pair("--queue", &options.queue), {"--image", &options.image}})
     if (!text->empty() && options.format != "kueue")
       return usageError(name) << "goes with --format kueue";
-  if (options.format == "kueue" && options.queue.empty())
-    return usageError("--queue") << "is needed with --format kueue: the name of a LocalQueue";
   return checkSlotDirectory(options.directory, options.force);
 }
 
@@ -256,6 +259,10 @@ Error writeSlot(const Session &session, const OnlineOptions &options) {
                  .note({}, "state what a worker runs as 'command' of the job when it arrives")
              << "job '" << problem.job(start.job).name << "' starts in slot " << session.state.now
              << " and has no command";
+  for (const SlotStart &start : starts)
+    if (options.format == "kueue" && options.queue.empty() && problem.job(start.job).queue.empty())
+      return usageError("--queue") << "is needed with --format kueue: the name of a LocalQueue of "
+                                      "the jobs that state no queue";
   std::string image = options.image.empty() ? "pytorch/pytorch:latest" : options.image;
   return writeSlotFiles(options.directory, options.format == "slurm"
                                                ? slurmFiles(problem, starts)
@@ -291,7 +298,7 @@ void addOnlineOptions(CLI::App &command, OnlineOptions &options) {
           "with --state and -o: write what starts the jobs of the slot: slurm (batch scripts) or "
           "kueue (JobSets and flavors)");
   addText(command, "--queue", options.queue, "NAME",
-          "with --format kueue: the LocalQueue of the jobs");
+          "with --format kueue: the LocalQueue of the jobs that state no queue");
   addText(command, "--image", options.image, "NAME",
           "with --format kueue: the container image (pytorch/pytorch:latest)");
   addText(command, "--at", options.at, "SLOT", "with --state: the slot it is now");

@@ -64,7 +64,7 @@ struct Job {
   std::string model;   // where time and gradient come from it
   std::string command; // of the shell: what a worker or server runs on a real cluster
   Location location{};
-  Location modelLocation{};
+  Location modelLocation{}, queueLocation{};
   double done = 0; // samples that are trained already
 
   /// Fewest workers in a slot in which the job has any: a gang. Problem::create decides where it is
@@ -80,6 +80,7 @@ struct Job {
   bool preemptible = true;
   std::optional<JobDeadline> deadline;
   std::vector<std::string> after; // jobs that end before this one starts
+  std::string queue;              // whose quota the job counts against; "": none
 
   double work() const { return double(epochs) * double(samples) - done; }
   bool runsOnGpus() const { return worker[Gpu] > 0; }

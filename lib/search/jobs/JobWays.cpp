@@ -71,14 +71,19 @@ private:
     int64_t most = 0;
     for (int site = 0; site < int(machines.sites().size()); ++site)
       if (machines.sites()[site].kind == kind)
-        most =
-            std::max(most, fittingTogether(problem, index, site, machines.capacity(), job.batch));
+        most = std::max(most, fittingTogether(problem, index, site, problem.capacity(), job.batch));
     return double(most);
   }
 
   /// Whole workers that fit on each node of the group of `site`, and on the largest.
   std::pair<double, double> fitting(const Site &example) const {
-    double sum = 0, largest = 0;
+    double sum = 0, largest = 0, inQuotas = infinity;
+    int exampleAt = int(&example - problem.machines().sites().data());
+    for (int r = 0; r < resources; ++r)
+      problem.forQuotas(index, exampleAt, r, [&](int quota) {
+        if (job.worker[r] > 0)
+          inQuotas = std::min(inQuotas, std::floor(problem.capacity()[quota] / job.worker[r]));
+      });
     for (const Site &site : problem.machines().sites()) {
       if (site.kind != example.kind)
         continue;
@@ -90,7 +95,8 @@ private:
       sum += most;
       largest = std::max(largest, most);
     }
-    return {std::min({sum, double(job.batch), onMostNodes(largest)}), largest};
+    largest = std::min(largest, inQuotas);
+    return {std::min({sum, double(job.batch), onMostNodes(largest), inQuotas}), largest};
   }
 
   /// The most workers on the nodes that the job may have, if `largest` fit on one.

@@ -1,6 +1,7 @@
 #include "search/jobs/Problem.h"
 
 #include "cost/TrafficPrice.h"
+#include "support/Suggestion.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -8,7 +9,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
+#include <tuple>
 
 using namespace llvm;
 
@@ -48,6 +51,8 @@ Expected<Problem> Problem::create(Machines machines, Workload workload) {
            << " of both together are accepted";
   for (Job &job : problem.load.jobs)
     problem.settle(job);
+  if (Error error = problem.findQueues())
+    return error;
   if (Error error = problem.findDependencies())
     return error;
   problem.index();
@@ -89,6 +94,107 @@ Error Problem::checkRules(const Job &job) const {
            << "restart of job '" << job.name << "' takes " << job.restart.value()
            << " s; it must be shorter than a slot of " << slot().value() << " s";
   return Error::success();
+}
+
+void Problem::takeDown(int node) {
+  nodes.takeDown(node);
+  std::copy(nodes.capacity().begin(), nodes.capacity().end(), amounts.begin());
+}
+
+/// The queue of each job, and the quotas that it counts against.
+Error Problem::findQueues() {
+  amounts = nodes.capacity();
+  StringMap<int> indices;
+  std::vector<std::string> names;
+  for (const Queue &queue : load.queues) {
+    if (!indices.try_emplace(queue.name, int(names.size())).second)
+      return Diagnostic(Diag::DuplicateName, queue.location)
+             << "two queues are called '" << queue.name << "'";
+    names.push_back(queue.name);
+    if (Error error = addQuotas(queue))
+      return error;
+  }
+  addCohorts();
+  for (const Job &job : jobs()) {
+    auto entry = indices.find(job.queue);
+    if (entry == indices.end() && job.queue.empty() && !names.empty())
+      return Diagnostic(Diag::MissingField, job.location)
+             << "job '" << job.name << "' lacks 'queue': the file declares queues";
+    if (entry == indices.end() && !job.queue.empty())
+      return Diagnostic(Diag::OutOfRange, job.queueLocation)
+                 .note({}, "declare it under 'queues', with its quota")
+             << "the queue of job '" << job.name << "', '" << job.queue << "', is not declared"
+             << didYouMean(job.queue, names);
+    queueIndices.push_back(entry == indices.end() ? -1 : entry->second);
+    std::vector<int> &own = quotasOfJob.emplace_back();
+    for (size_t quota = 0; quota < limits.size() && !job.queue.empty(); ++quota)
+      if (is_contained(queuesOfQuota[quota], queueIndices.back()))
+        own.push_back(int(quota));
+  }
+  return Error::success();
+}
+
+void Problem::addQuota(const Quota &quota, std::vector<int> queues) {
+  limits.push_back(quota);
+  queuesOfQuota.push_back(std::move(queues));
+  amounts.push_back(quota.amount);
+}
+
+Error Problem::addQuotas(const Queue &queue) {
+  const Cluster &cluster = nodes.cluster();
+  for (const Amounts *stated : {&queue.quota, &queue.borrow})
+    for (const auto &[name, amount] : stated->gpus)
+      if (int type = cluster.typeIndex(name);
+          type < 0 || cluster.types[type].deviceClass != DeviceClass::Gpu)
+        return Diagnostic(Diag::UnknownDevice, queue.location)
+                   .note({}, "gpu, cpu, memory and the GPU types of the cluster are accepted")
+               << "queue '" << queue.name << "' has an amount of '" << name
+               << "', which is no GPU type of the cluster";
+  std::array<double, resources> all = nodes.totals();
+  int index = int(&queue - load.queues.data());
+  auto add = [&](Resource resource, int type, std::optional<double> nominal, double total,
+                 const std::optional<double> &borrowed) {
+    if (queue.share && (resource != Gpu || type >= 0))
+      nominal = std::floor(total * *queue.share * (1 + rounding));
+    if (!nominal)
+      return;
+    double amount = queue.cohort.empty() ? *nominal : *nominal + borrowed.value_or(infinity);
+    addQuota({queue.name, resource, type, amount, *nominal}, {index});
+  };
+  for (Resource resource : {Cpu, Memory, Gpu})
+    add(resource, -1, queue.quota.all[resource], all[resource], queue.borrow.all[resource]);
+  for (int type = 0; type < int(cluster.types.size()); ++type) {
+    const std::string &name = cluster.types[type].name;
+    double total = 0;
+    for (const Site &site : nodes.sites())
+      if (site.gpuType == type)
+        total += nodes.capacity()[site.resource[Gpu]];
+    auto of = [&](const Amounts &stated) {
+      auto entry = stated.gpus.find(name);
+      return entry == stated.gpus.end() ? std::nullopt : std::optional(entry->second);
+    };
+    if (total > 0 || of(queue.quota))
+      add(Gpu, type, of(queue.quota), total, of(queue.borrow));
+  }
+  return Error::success();
+}
+
+/// The jobs of a cohort stay within the sum of the quotas of its queues.
+void Problem::addCohorts() {
+  std::map<std::tuple<std::string, Resource, int>, std::pair<double, std::vector<int>>> sums;
+  for (size_t quota = 0; quota < limits.size(); ++quota) {
+    int queue = queuesOfQuota[quota].front();
+    if (load.queues[queue].cohort.empty())
+      continue;
+    auto &[sum, queues] =
+        sums[{load.queues[queue].cohort, limits[quota].resource, limits[quota].gpuType}];
+    sum += limits[quota].nominal;
+    queues.push_back(queue);
+  }
+  for (auto &[key, value] : sums) {
+    const auto &[cohort, resource, type] = key;
+    addQuota({cohort, resource, type, value.first, value.first}, std::move(value.second));
+  }
 }
 
 Error Problem::findDependencies() {
@@ -277,10 +383,12 @@ bool Problem::takesServers(int job, int site) const {
 void Problem::take(int index, ArrayRef<Row> rows, std::vector<double> &free, int sign) const {
   const Job &job = load.jobs[index];
   for (const Row &row : rows)
-    for (int resource = 0; resource < resources; ++resource)
-      free[nodes.sites()[row.site].resource[resource]] -=
-          sign *
-          (double(row.workers) * job.worker[resource] + double(row.servers) * job.server[resource]);
+    for (int resource = 0; resource < resources; ++resource) {
+      double amount = sign * (double(row.workers) * job.worker[resource] +
+                              double(row.servers) * job.server[resource]);
+      free[nodes.sites()[row.site].resource[resource]] -= amount;
+      forQuotas(index, row.site, resource, [&](int quota) { free[quota] -= amount; });
+    }
 }
 
 } // namespace heterplan::jobs

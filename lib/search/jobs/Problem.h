@@ -3,6 +3,7 @@
 #pragma once
 
 #include "search/jobs/Machines.h"
+#include "search/jobs/Queue.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
@@ -18,6 +19,7 @@ struct Workload {
   Seconds slot{1};
   int slots = 1;
   std::vector<Job> jobs;
+  std::vector<Queue> queues = {};
 };
 
 /// Workers and servers of one job on one site in one slot.
@@ -36,6 +38,24 @@ public:
 
   const Machines &machines() const { return nodes; }
   const std::vector<Job> &jobs() const { return load.jobs; }
+  const std::vector<Queue> &queues() const { return load.queues; }
+  /// The queue of `job`, or -1.
+  int queueOf(int job) const { return queueIndices[job]; }
+  /// The amounts that schedules stay within in each slot: those of Machines::capacity(), then those
+  /// of the quotas.
+  const std::vector<double> &capacity() const { return amounts; }
+  const std::vector<Quota> &quotas() const { return limits; }
+  /// The index in capacity() of the first quota.
+  int firstQuota() const { return static_cast<int>(nodes.capacity().size()); }
+  /// Calls `use` with the index in capacity() of each quota against which an amount of `resource`
+  /// counts that `job` has at `site`.
+  template <typename Use> void forQuotas(int job, int site, int resource, Use use) const {
+    for (int quota : quotasOfJob[job])
+      if (limits[quota].resource == resource &&
+          (limits[quota].gpuType < 0 || limits[quota].gpuType == nodes.sites()[site].gpuType))
+        use(firstQuota() + quota);
+  }
+  bool hasQuotas(int job) const { return !quotasOfJob[job].empty(); }
   const Job &job(int index) const { return load.jobs[index]; }
   int size() const { return static_cast<int>(load.jobs.size()); }
   int slots() const { return load.slots; }
@@ -80,11 +100,11 @@ public:
   bool takesWorkers(int job, int site) const;
   bool takesServers(int job, int site) const;
   /// Node `node` has nothing from here on.
-  void takeDown(int node) { nodes.takeDown(node); }
+  void takeDown(int node);
   /// So many samples of `job` are trained already.
   void setDone(int job, double samples) { load.jobs[job].done = samples; }
 
-  /// Takes what `rows` need from `free` (by resource), or gives it back if `sign` is -1.
+  /// Takes what `rows` need from `free` (by index of capacity()), or gives it back if `sign` is -1.
   void take(int job, llvm::ArrayRef<Row> rows, std::vector<double> &free, int sign = 1) const;
 
 private:
@@ -93,6 +113,10 @@ private:
   llvm::Error check(const Job &job) const;
   llvm::Error checkRules(const Job &job) const;
   void settle(Job &job) const;
+  llvm::Error findQueues();
+  llvm::Error addQuotas(const Queue &queue);
+  void addCohorts();
+  void addQuota(const Quota &quota, std::vector<int> queues);
   llvm::Error findDependencies();
   llvm::Error orderDependencies();
   void index();
@@ -100,7 +124,11 @@ private:
 
   Machines nodes;
   Workload load;
-  std::vector<int> order, releases, depths;
+  std::vector<int> order, releases, depths, queueIndices;
+  std::vector<double> amounts;
+  std::vector<Quota> limits;
+  std::vector<std::vector<int>> queuesOfQuota; // of one queue, or of all of a cohort
+  std::vector<std::vector<int>> quotasOfJob;   // indices into `limits`
   std::vector<std::vector<int>> dependencies;
   std::vector<std::vector<Seconds>> times; // by job and kind
 };

@@ -66,6 +66,8 @@ void writeJob(JsonWriter &json, const Problem &problem, const Schedule &schedule
     json.attribute("gradientBytes", job.gradient.value());
     json.attribute("minWorkers", job.minWorkers);
     json.attribute("sameType", *job.sameType);
+    if (!job.queue.empty())
+      json.attribute("queue", job.queue);
     json.attribute("reason", plan.reason);
   });
 }

@@ -20,13 +20,15 @@ int64_t fittingTogether(const Problem &problem, int index, int site, llvm::Array
   const Job &job = problem.job(index);
   auto fits = [&](int64_t workers) {
     double servers = double(job.serversFor(workers));
-    for (int r = 0; r < resources; ++r)
-      if (double(workers) * job.worker[r] + servers * job.server[r] >
-          free[problem.machines().sites()[site].resource[r]])
-        return false;
-    return true;
+    bool isIn = true;
+    for (int r = 0; r < resources; ++r) {
+      double amount = double(workers) * job.worker[r] + servers * job.server[r];
+      isIn &= amount <= free[problem.machines().sites()[site].resource[r]];
+      problem.forQuotas(index, site, r, [&](int quota) { isIn &= amount <= free[quota]; });
+    }
+    return isIn;
   };
-  int64_t low = 0, high = fitting(problem, job.worker, site, free, limit);
+  int64_t low = 0, high = fitting(problem, index, job.worker, site, free, limit);
   while (low < high) {
     int64_t middle = low + (high - low + 1) / 2;
     fits(middle) ? low = middle : high = middle - 1;
@@ -34,11 +36,24 @@ int64_t fittingTogether(const Problem &problem, int index, int site, llvm::Array
   return low;
 }
 
-double costAt(const Problem &problem, const Demand &demand, int site, llvm::ArrayRef<double> cost) {
+namespace {
+/// The cost of a unit of resource `r` of `job` at `site`, with that of its quotas.
+double unitCost(const Problem &problem, int job, int site, int r, llvm::ArrayRef<double> cost) {
+  double sum = cost[problem.machines().sites()[site].resource[r]];
+  problem.forQuotas(job, site, r, [&](int quota) {
+    if (size_t(quota) < cost.size())
+      sum += cost[quota];
+  });
+  return sum;
+}
+} // namespace
+
+double costAt(const Problem &problem, int job, const Demand &demand, int site,
+              llvm::ArrayRef<double> cost) {
   double sum = 0;
   for (int r = 0; r < resources; ++r)
     if (demand[r] > 0)
-      sum += demand[r] / unitOf[r] * cost[problem.machines().sites()[site].resource[r]];
+      sum += demand[r] / unitOf[r] * unitCost(problem, job, site, r, cost);
   return sum;
 }
 
@@ -53,25 +68,42 @@ double costOfAmount(double amount, Resource resource, double cost, double growth
 double costOfRows(const Problem &problem, int index, const Rows &rows, const SlotState &state) {
   const Job &job = problem.job(index);
   std::map<int, double> amounts; // by resource: sites of a node share some
-  for (const Row &row : rows)
-    for (int r = 0; r < resources; ++r)
-      amounts[problem.machines().sites()[row.site].resource[r]] +=
-          double(row.workers) * job.worker[r] + double(row.servers) * job.server[r];
   double sum = 0;
+  for (const Row &row : rows)
+    for (int r = 0; r < resources; ++r) {
+      double amount = double(row.workers) * job.worker[r] + double(row.servers) * job.server[r];
+      amounts[problem.machines().sites()[row.site].resource[r]] += amount;
+      problem.forQuotas(index, row.site, r, [&](int quota) { // whose costs do not grow
+        if (size_t(quota) < state.cost.size())
+          sum += amount / unitOf[r] * state.cost[quota];
+      });
+    }
   for (auto [resource, amount] : amounts)
     sum += costOfAmount(amount, problem.machines().resourceOf(resource), state.cost[resource],
                         state.growth.empty() ? 0 : state.growth[resource]);
   return sum;
 }
 
-int64_t fitting(const Problem &problem, const Demand &demand, int site, llvm::ArrayRef<double> free,
-                int64_t limit) {
+int64_t fitting(const Problem &problem, int job, const Demand &demand, int site,
+                llvm::ArrayRef<double> free, int64_t limit) {
   auto most = double(limit);
   for (int r = 0; r < resources; ++r)
-    if (demand[r] > 0)
-      most = std::min(most,
-                      std::floor(free[problem.machines().sites()[site].resource[r]] / demand[r]));
+    if (demand[r] > 0) {
+      double left = free[problem.machines().sites()[site].resource[r]];
+      problem.forQuotas(job, site, r, [&](int quota) { left = std::min(left, free[quota]); });
+      most = std::min(most, std::floor(left / demand[r]));
+    }
   return static_cast<int64_t>(std::max(most, 0.0));
+}
+
+bool isWithin(const Problem &problem, int job, const Rows &rows, llvm::ArrayRef<double> free) {
+  bool holds = true;
+  for (const Row &row : rows)
+    for (int r = 0; r < resources; ++r) {
+      holds &= free[problem.machines().sites()[row.site].resource[r]] >= 0;
+      problem.forQuotas(job, row.site, r, [&](int quota) { holds &= free[quota] >= 0; });
+    }
+  return holds;
 }
 
 int64_t workersNeeded(double samples, double each) {
@@ -95,7 +127,7 @@ public:
       int64_t fits = 0;
       if (problem.takesWorkers(index, site) &&
           (reach.type < 0 || problem.typeAt(index, site) == reach.type))
-        fits = fitting(problem, job.worker, site, free, job.batch);
+        fits = fitting(problem, index, job.worker, site, free, job.batch);
       if (!room.empty())
         room[site] = double(fits);
       if (fits > 0)
@@ -104,7 +136,7 @@ public:
       if (isFree(job.server) && fits > 0)
         servers.push_back({workerKey(site), false, fits, site});
       else if (!isFree(job.server) && problem.takesServers(index, site) &&
-               fitting(problem, job.server, site, free, 1) > 0)
+               fitting(problem, index, job.server, site, free, 1) > 0)
         servers.push_back({serverKey(site), fits > 0, fits, site});
     }
     workerSites = Queue({}, std::move(workers));
@@ -146,7 +178,7 @@ private:
     double each = samplesAt(site);
     return reach.order == Order::Fullest   ? -room[site]
            : reach.order == Order::Fastest ? -each
-                                           : costAt(problem, job.worker, site, cost) / each;
+                                           : costAt(problem, index, job.worker, site, cost) / each;
   }
   /// Whether a row there keeps the limit on nodes.
   bool isWithin(int site) const {
@@ -157,7 +189,7 @@ private:
     return llvm::all_of(demand, [](double each) { return each == 0; });
   }
   double serverKey(int site) const {
-    return isFree(job.server) ? workerKey(site) : costAt(problem, job.server, site, cost);
+    return isFree(job.server) ? workerKey(site) : costAt(problem, index, job.server, site, cost);
   }
 
   /// The cheapest site with room for `demand`, at its present cost; -1: none. It stays queued.
@@ -165,7 +197,7 @@ private:
     while (!sites.empty()) {
       Candidate top = sites.top();
       sites.pop();
-      if (!isWithin(top.site) || fitting(problem, demand, top.site, free, 1) == 0)
+      if (!isWithin(top.site) || fitting(problem, index, demand, top.site, free, 1) == 0)
         continue;
       top.key = key(top.site); // costs only rise
       bool isCheapest = sites.empty() || !(top < sites.top());
@@ -195,8 +227,8 @@ private:
       int site = cheapest(serverSites, job.server, [&](int site) { return serverKey(site); });
       if (site < 0)
         return false;
-      int64_t count =
-          fitting(problem, job.server, site, free, std::min(missing, chunk(job.server, site)));
+      int64_t count = fitting(problem, index, job.server, site, free,
+                              std::min(missing, chunk(job.server, site)));
       note({site, 0, count}, job.server, 0);
       servers += count;
       missing -= count;
@@ -213,7 +245,7 @@ private:
                               job.minWorkers - workers);
     int64_t limit = std::min({job.workersFor(servers) - workers, limits.workers - workers, wanted,
                               chunk(job.worker, site)});
-    int64_t count = fitting(problem, job.worker, site, free, limit);
+    int64_t count = fitting(problem, index, job.worker, site, free, limit);
     note({site, count, 0}, job.worker, each);
     workers += count;
     return true;
@@ -249,6 +281,11 @@ private:
       paid += costOfAmount(amount, Resource(r), cost[resource], rise);
       cost[resource] *= std::exp(rise * amount);
       free[resource] -= amount;
+      problem.forQuotas(index, site, r, [&](int quota) {
+        free[quota] -= amount;
+        if (size_t(quota) < cost.size())
+          paid += amount / unitOf[r] * cost[quota];
+      });
     }
     return paid;
   }
@@ -333,12 +370,12 @@ void SlotOptions::findInternal(const SlotState &state) {
         limits.share *
         problem.samplesOfWorker(job, place.kind, problem.machines().nodes()[place.node].link);
     for (int r = 0; r < resources; ++r) {
-      option.cost[r] = state.cost[place.resource[r]];
+      option.cost[r] = unitCost(problem, job, site, r, state.cost);
       option.growth[r] = state.growth.empty() ? 0 : state.growth[place.resource[r]];
     }
-    double each = costAt(problem, facts.worker, site, state.cost);
+    double each = costAt(problem, job, facts.worker, site, state.cost);
     if (facts.server[Cpu] + facts.server[Memory] + facts.server[Gpu] > 0)
-      each += costAt(problem, facts.server, site, state.cost) / facts.workersPerServer;
+      each += costAt(problem, job, facts.server, site, state.cost) / facts.workersPerServer;
     found.emplace_back(each / option.samples, option);
   }
   // Of equal ones the fullest node that has room: large free blocks stay whole.

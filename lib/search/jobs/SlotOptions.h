@@ -18,9 +18,9 @@ struct SlotPlan {
   double samples = 0, cost = 0;
 };
 
-/// State of the cluster in a slot: by resource, what is free, what one unit of it costs (an amount
-/// of unitOf) and how that grows: a further amount a costs e^(growth·a) times as much. No growth
-/// (empty): costs stay.
+/// State of the cluster in a slot, by index of Problem::capacity(): what is free, what one unit of
+/// it costs (an amount of unitOf) and how that grows: a further amount a costs e^(growth·a) times
+/// as much. No growth (empty): costs stay. Quotas cost nothing where `cost` ends before them.
 struct SlotState {
   llvm::ArrayRef<double> free, cost, growth = {};
 };
@@ -98,15 +98,18 @@ private:
   std::vector<Spread> spreads;
 };
 
-/// The cost of one worker (server) of `demand` at `site`, the first of it.
-double costAt(const Problem &problem, const Demand &demand, int site, llvm::ArrayRef<double> cost);
+/// The cost of one worker (server) of `job` of `demand` at `site`, the first of it.
+double costAt(const Problem &problem, int job, const Demand &demand, int site,
+              llvm::ArrayRef<double> cost);
 /// The cost of `amount` of a resource that has `cost` at first: ∫ cost·e^(growth·a) da.
 double costOfAmount(double amount, Resource resource, double cost, double growth);
 /// The cost of `rows` together.
 double costOfRows(const Problem &problem, int job, const Rows &rows, const SlotState &state);
-/// How many of `demand` fit at `site`, at most `limit`.
-int64_t fitting(const Problem &problem, const Demand &demand, int site, llvm::ArrayRef<double> free,
-                int64_t limit);
+/// How many of `demand` of `job` fit at `site` and in its quotas, at most `limit`.
+int64_t fitting(const Problem &problem, int job, const Demand &demand, int site,
+                llvm::ArrayRef<double> free, int64_t limit);
+/// Whether nothing of `free` that `rows` of `job` use is below 0.
+bool isWithin(const Problem &problem, int job, const Rows &rows, llvm::ArrayRef<double> free);
 /// How many workers of `job` fit at `site` together with their servers, at most `limit`.
 int64_t fittingTogether(const Problem &problem, int job, int site, llvm::ArrayRef<double> free,
                         int64_t limit);

@@ -23,6 +23,9 @@ class Relaxation {
 public:
   explicit Relaxation(const Problem &problem) : problem(problem) {
     addGroups();
+    firstQuota = int(capacity.size());
+    for (const Quota &quota : problem.quotas())
+      capacity.push_back(quota.amount);
     for (int job = 0; job < problem.size(); ++job)
       jobs.push_back(waysOf(problem, job));
     gradient.assign(problem.slots(), std::vector<double>(capacity.size()));
@@ -40,7 +43,7 @@ public:
     for (int slot = 0; slot < problem.slots(); ++slot)
       for (size_t i = 0; i < capacity.size(); ++i) {
         sum += multipliers[slot][i];
-        gradient[slot][i] = capacity[i] > 0 ? 1 : 0;
+        gradient[slot][i] = capacity[i] > 0 && std::isfinite(capacity[i]) ? 1 : 0;
       }
     for (int job = 0; job < problem.size(); ++job)
       sum += bestOf(job, multipliers);
@@ -52,7 +55,12 @@ public:
   std::vector<std::vector<double>> costs(const Multipliers &multipliers) const {
     const Machines &machines = problem.machines();
     std::vector<std::vector<double>> result(problem.slots(),
-                                            std::vector<double>(machines.capacity().size()));
+                                            std::vector<double>(problem.capacity().size()));
+    for (size_t i = 0; i < problem.quotas().size(); ++i)
+      for (int slot = 0; slot < problem.slots() && problem.quotas()[i].amount > 0; ++slot)
+        result[slot][problem.firstQuota() + i] = multipliers[slot][firstQuota + i] /
+                                                 problem.quotas()[i].amount *
+                                                 unitOf[problem.quotas()[i].resource];
     for (size_t resource = 0; resource < machines.capacity().size(); ++resource) {
       const Machine &node = machines.nodes()[machines.nodeOf(int(resource))];
       const Group &group = groups[node.group];
@@ -110,30 +118,36 @@ private:
     return groups[problem.machines().nodes()[site.node].group];
   }
 
-  /// Multiplier of one amount of what `demand` takes in `group`; `gpu` is the index of its GPUs.
-  double costIn(const Demand &demand, const Group &group, int gpu,
+  /// Calls `use` with each index of `capacity` against which `resource` of a job counts at sites of
+  /// `kind`.
+  template <typename Use> void forLimits(int job, int kind, int resource, Use use) const {
+    int example = problem.machines().exampleOf(kind);
+    const Site &site = problem.machines().sites()[example];
+    const int at[] = {0, 1, gpuOf(site)};
+    use(groupOf(site).offset + at[resource]);
+    problem.forQuotas(job, example, resource,
+                      [&](int quota) { use(firstQuota + quota - problem.firstQuota()); });
+  }
+
+  /// Multiplier of one amount of `demand` of a job at sites of `kind`.
+  double costIn(int job, const Demand &demand, int kind,
                 const std::vector<double> &multipliers) const {
     double sum = 0;
-    const int at[] = {0, 1, gpu};
     for (int r = 0; r < resources; ++r)
-      if (demand[r] > 0) {
-        double all = capacity[group.offset + at[r]];
-        if (all <= 0)
-          return infinity;
-        sum += demand[r] / all * multipliers[group.offset + at[r]];
-      }
+      if (demand[r] > 0)
+        forLimits(job, kind, r, [&](int limit) {
+          sum += capacity[limit] > 0 ? demand[r] / capacity[limit] * multipliers[limit] : infinity;
+        });
     return sum;
   }
 
   int gpuOf(const Site &site) const { return site.resource[Gpu] - site.resource[Cpu]; }
 
   /// The least cost of a server and the kind of site: (cost, kind).
-  std::pair<double, int> cheapestServer(const Job &job,
-                                        const std::vector<double> &multipliers) const {
+  std::pair<double, int> cheapestServer(int job, const std::vector<double> &multipliers) const {
     std::pair<double, int> best{infinity, -1};
     for (int kind = 0; kind < problem.machines().kinds(); ++kind) {
-      const Site &site = problem.machines().sites()[problem.machines().exampleOf(kind)];
-      double cost = costIn(job.server, groupOf(site), gpuOf(site), multipliers);
+      double cost = costIn(job, problem.job(job).server, kind, multipliers);
       if (cost < best.first)
         best = {cost, kind};
     }
@@ -141,10 +155,9 @@ private:
   }
 
   /// The cost of a sample in `way`.
-  double costOf(const Job &job, const Way &way, double server,
+  double costOf(int job, const Way &way, double server,
                 const std::vector<double> &multipliers) const {
-    const Site &site = problem.machines().sites()[problem.machines().exampleOf(way.kind)];
-    double worker = costIn(job.worker, groupOf(site), gpuOf(site), multipliers);
+    double worker = costIn(job, problem.job(job).worker, way.kind, multipliers);
     return (worker + server) / way.samples;
   }
 
@@ -152,12 +165,12 @@ private:
   void draw(int index, const std::vector<double> &multipliers, Curve &curve) const {
     const Job &job = problem.job(index);
     const Ways &own = jobs[index];
-    double server = cheapestServer(job, multipliers).first / job.workersPerServer;
+    double server = cheapestServer(index, multipliers).first / job.workersPerServer;
     curve.uses.assign(1, Use{});
     curve.others.clear();
     for (size_t i = 0; i < own.ways.size(); ++i) {
       const Way &way = own.ways[i];
-      double cost = costOf(job, way, server, multipliers);
+      double cost = costOf(index, way, server, multipliers);
       if (!std::isfinite(cost))
         continue;
       if (way.isInternal && !own.addsUp)
@@ -285,7 +298,7 @@ private:
   /// `samples` at the least cost: a mix of two uses.
   void useSlot(int index, int slot, double samples, const std::vector<double> &multipliers) {
     draw(index, multipliers, scratch);
-    int serverKind = cheapestServer(problem.job(index), multipliers).second;
+    int serverKind = cheapestServer(index, multipliers).second;
     size_t high = 1;
     while (high + 1 < scratch.uses.size() && scratch.uses[high].samples < samples)
       ++high;
@@ -314,22 +327,21 @@ private:
   void useWay(int index, int slot, const Way &way, double samples, int serverKind) {
     const Job &job = problem.job(index);
     double workers = samples / way.samples;
-    useAt(job.worker, way.kind, workers, slot);
-    useAt(job.server, serverKind, workers / job.workersPerServer, slot);
+    useAt(index, job.worker, way.kind, workers, slot);
+    useAt(index, job.server, serverKind, workers / job.workersPerServer, slot);
   }
 
-  void useAt(const Demand &demand, int kind, double count, int slot) {
-    const Site &site = problem.machines().sites()[problem.machines().exampleOf(kind)];
-    const Group &group = groupOf(site);
-    const int at[] = {0, 1, gpuOf(site)};
+  void useAt(int job, const Demand &demand, int kind, double count, int slot) {
     for (int r = 0; r < resources; ++r)
       if (demand[r] > 0)
-        gradient[slot][group.offset + at[r]] -= demand[r] * count / capacity[group.offset + at[r]];
+        forLimits(job, kind, r,
+                  [&](int limit) { gradient[slot][limit] -= demand[r] * count / capacity[limit]; });
   }
 
   const Problem &problem;
   std::vector<Group> groups;
-  std::vector<double> capacity; // by resource of a group
+  std::vector<double> capacity; // by resource of a group, then by quota
+  int firstQuota = 0;           // in `capacity`
   std::vector<Ways> jobs;
   Multipliers gradient;
   Curve scratch;

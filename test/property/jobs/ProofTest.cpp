@@ -4,6 +4,7 @@
 #include "search/jobs/policy/Policy.h"
 #include "support/ChangedRows.h"
 #include "support/JobsChecker.h"
+#include "support/QuotaProof.h"
 #include "support/RandomJobs.h"
 #include "support/StatedJobsOf.h"
 
@@ -65,7 +66,7 @@ TEST(JobsProof, schedulesWithRulesHold) {
     StatedJobs stated = statedJobs(random.cluster, random.workload);
     for (const char *policy : {"auto", "pd-ors", "srtf", "offline"}) {
       jobs::Schedule schedule = run(*problem, policy).schedule;
-      auto broken = llvm::cantFail(brokenRules(stated, statedRows(*problem, schedule)));
+      auto broken = brokenRulesAndQuotas(stated, random.workload, statedRows(*problem, schedule));
       EXPECT_EQ(joined(broken), "") << policy << " seed " << seed;
       checked += makespan(schedule) > 0;
     }
@@ -109,7 +110,7 @@ TEST(JobsProof, findsEveryRuleThatIsBroken) {
   };
   auto broken = [&](const std::vector<StatedRow> &rows) {
     std::string complaints =
-        joined(llvm::cantFail(brokenRules(statedJobs(cluster, workload), rows)));
+        joined(brokenRulesAndQuotas(statedJobs(cluster, workload), workload, rows));
     std::vector<JobsChecker::Row> plain;
     std::vector<bool> admitted(2);
     for (const StatedRow &row : rows) {
@@ -168,6 +169,117 @@ TEST(JobsProof, findsEveryRuleThatIsBroken) {
   EXPECT_NE(broken(both).find("before the end of first"), std::string::npos);
 }
 
+TEST(JobsProof, findsEveryQuotaThatIsBroken) {
+  Cluster cluster;
+  for (const char *name : {"old", "new"}) {
+    DeviceType type;
+    type.name = name;
+    type.deviceClass = DeviceClass::Gpu;
+    type.memory = Bytes(16e9);
+    cluster.types.push_back(type);
+    NodeGroup group;
+    group.name = name;
+    group.devices[name] = 4;
+    group.host = {8, Bytes(64e9)};
+    group.link = {"", BytesPerSecond(1e9), Seconds(0), ""};
+    cluster.nodes.push_back(group);
+  }
+  cluster.network = {"", BytesPerSecond(1e9), Seconds(0), ""};
+  jobs::Job job;
+  job.samples = 4;
+  job.batch = 4;
+  job.worker = {1000, 2e9, 1};
+  job.workersPerServer = 4;
+  job.sampleTime = Seconds(1);
+  job.utility.value = 1;
+  jobs::Workload workload{Seconds(1), 4, {}};
+  for (const char *name : {"a", "b"}) {
+    job.name = name;
+    job.queue = std::string("of ") + name;
+    workload.jobs.push_back(job);
+    workload.queues.emplace_back().name = job.queue;
+  }
+  std::vector<StatedRow> rows{{0, 0, "old", "", 4, 1}, {1, 0, "new", "", 4, 1}};
+  auto broken = [&] {
+    std::string complaints =
+        joined(brokenRulesAndQuotas(statedJobs(cluster, workload), workload, rows));
+    std::vector<JobsChecker::Row> plain;
+    for (const StatedRow &row : rows)
+      plain.push_back(
+          {row.job, row.slot, row.node, row.type, double(row.workers), double(row.servers)});
+    EXPECT_EQ(complaints.empty(),
+              JobsChecker(cluster, workload).complaints(plain, {true, true}).empty())
+        << complaints;
+    return complaints;
+  };
+  jobs::Queue &a = workload.queues[0], &b = workload.queues[1];
+  EXPECT_EQ(broken(), "");
+  a.quota.all[jobs::Gpu] = 3;
+  EXPECT_NE(broken().find("gpu of queue of a"), std::string::npos);
+  a.quota = {};
+  a.quota.gpus["new"] = 0; // the job is on the other type
+  EXPECT_EQ(broken(), "");
+  a.quota.gpus["old"] = 3;
+  EXPECT_NE(broken().find("type old of queue of a"), std::string::npos);
+  a.quota = {};
+  a.quota.all[jobs::Cpu] = 3500;
+  EXPECT_NE(broken().find("cpu of queue of a"), std::string::npos);
+  a.quota = {};
+  a.quota.all[jobs::Memory] = 7e9;
+  EXPECT_NE(broken().find("memory of queue of a"), std::string::npos);
+  a.quota = {};
+  a.share = 0.9; // 3 of the 4 GPUs of each type
+  EXPECT_NE(broken().find("type old of queue of a"), std::string::npos);
+  a.share.reset();
+  a.quota.all[jobs::Gpu] = 3;
+  a.cohort = "all"; // nothing to borrow: nobody lends
+  EXPECT_NE(broken().find("gpu of cohort all"), std::string::npos);
+  b.cohort = "all";
+  b.quota.all[jobs::Gpu] = 5;
+  EXPECT_EQ(broken(), "");
+  a.borrow.all[jobs::Gpu] = 0;
+  EXPECT_NE(broken().find("gpu of queue of a"), std::string::npos);
+  a.borrow.all[jobs::Gpu] = 1;
+  EXPECT_EQ(broken(), "");
+  b.quota.all[jobs::Gpu] = 4;
+  EXPECT_NE(broken().find("gpu of cohort all"), std::string::npos);
+}
+
+/// A queue with all jobs and k GPUs on one node is a node of k GPUs.
+TEST(JobsProof, aQuotaOfAllJobsOnOneNodeIsASmallerNode) {
+  int proven = 0;
+  for (int seed = 7500; seed < 7520; ++seed) {
+    RandomJobs random(seed, {3, 3, 1, false});
+    NodeGroup &node = random.cluster.nodes.front();
+    node.count = 1;
+    node.devices = {{"new", 4}};
+    node.host = {64, Bytes(512e9)};
+    int quota = 1 + seed % 3;
+    RandomJobs limited = random;
+    limited.workload.queues.emplace_back().name = "all";
+    if (seed % 2)
+      limited.workload.queues.front().quota.gpus["new"] = quota;
+    else
+      limited.workload.queues.front().quota.all[jobs::Gpu] = quota;
+    for (jobs::Job &job : limited.workload.jobs)
+      job.queue = "all";
+    random.cluster.nodes.front().devices["new"] = quota;
+    auto smaller = problemOf(random), problem = problemOf(limited);
+    if (!smaller || !problem)
+      continue;
+    jobs::PolicyResult best = run(*problem, "offline"), same = run(*smaller, "offline");
+    if (!best.optimal || !same.optimal)
+      continue;
+    double optimum = totalUtility(*problem, best.schedule);
+    EXPECT_NEAR(optimum, totalUtility(*smaller, same.schedule), 1e-6) << "seed " << seed;
+    EXPECT_GE(jobs::utilityUpperBound(*problem), optimum);
+    EXPECT_LE(jobs::utilityUpperBound(*problem), jobs::utilityUpperBound(*smaller) * 1.02 + 1e-6);
+    proven += llvm::cantFail(canReach(statedJobs(random.cluster, random.workload),
+                                      optimum * (1 + 1e-6) + 1e-9)) == Truth::Fails;
+  }
+  EXPECT_GT(proven, 5);
+}
+
 TEST(JobsProof, agreesWithPlainArithmeticOnChangedSchedules) {
   int broken = 0, held = 0;
   for (int seed = 7100; seed < 7240; ++seed) {
@@ -189,7 +301,8 @@ TEST(JobsProof, agreesWithPlainArithmeticOnChangedSchedules) {
     }
     JobsChecker checker(random.cluster, random.workload);
     std::string complaints = checker.complaints(plain, admitted);
-    auto rules = llvm::cantFail(brokenRules(statedJobs(random.cluster, random.workload), rows));
+    auto rules =
+        brokenRulesAndQuotas(statedJobs(random.cluster, random.workload), random.workload, rows);
     EXPECT_EQ(rules.empty(), complaints.empty()) << "seed " << seed << "\n"
                                                  << joined(rules) << complaints;
     (rules.empty() ? held : broken) += 1;
@@ -202,6 +315,9 @@ TEST(JobsProof, noScheduleIsWorthMoreThanTheOptimum) {
   int proven = 0, tried = 0;
   for (int seed = 7300; seed < 7335; ++seed) {
     RandomJobs random(seed, {2, 3, 2, seed >= 7320});
+    random.workload.queues.clear(); // canReach() does not know them
+    for (jobs::Job &job : random.workload.jobs)
+      job.queue.clear();
     auto problem = problemOf(random);
     if (!problem)
       continue;

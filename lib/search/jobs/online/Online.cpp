@@ -14,7 +14,7 @@ namespace {
 class Session {
 public:
   static Expected<Session> open(const State &state, const Cluster &cluster) {
-    Workload workload{state.slot, state.slots, {}};
+    Workload workload{state.slot, state.slots, {}, state.queues};
     for (const SavedJob &saved : state.jobs) {
       workload.jobs.push_back(saved.job);
       erase_if(workload.jobs.back().after, // it needs not wait any more
@@ -64,7 +64,7 @@ public:
       for (double free : prices.freeIn(slot))
         if (free < 0)
           return Diagnostic(Diag::InvalidState, {})
-                 << "the rows of slot " << slot << " take more than the cluster has";
+                 << "the rows of slot " << slot << " take more than the cluster or a queue has";
     return prices;
   }
 

@@ -48,6 +48,7 @@ struct State {
   PriceLimits prices; // of the jobs that have come so far
   bool hasPrices = false;
   std::vector<std::string> down; // nodes
+  std::vector<Queue> queues;
   std::vector<SavedJob> jobs;
   std::vector<EndedJob> ended; // in the order in which they ended or were declined
 

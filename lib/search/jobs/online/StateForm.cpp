@@ -2,6 +2,7 @@
 #include "search/jobs/online/State.h"
 
 #include "search/jobs/read/JobFields.h"
+#include "search/jobs/read/QueueFields.h"
 #include "support/Files.h"
 #include "support/JsonWriter.h"
 
@@ -69,11 +70,42 @@ void writeRules(JsonWriter &json, const Job &job) {
       json.attribute("slots", job.deadline->slots);
       json.attribute("class", job.deadline->isHard ? "hard" : "soft");
     });
+  if (!job.queue.empty())
+    json.attribute("queue", job.queue);
   if (!job.after.empty())
     json.attributeArray("after", [&] {
       for (const std::string &name : job.after)
         json.value(name);
     });
+}
+
+void writeAmounts(JsonWriter &json, const char *key, const Amounts &amounts) {
+  if (amounts == Amounts())
+    return;
+  json.attributeObject(key, [&] {
+    if (amounts.all[Gpu])
+      json.attribute("gpu", int64_t(*amounts.all[Gpu]));
+    if (amounts.all[Cpu])
+      json.attribute("cpu", *amounts.all[Cpu] / partsOfCore);
+    if (amounts.all[Memory])
+      json.attribute("memory", withUnit(*amounts.all[Memory], "B"));
+    for (const auto &[type, count] : amounts.gpus)
+      json.attribute(type, int64_t(count));
+  });
+}
+
+/// As in a jobs file.
+void writeQueue(JsonWriter &json, const Queue &queue) {
+  json.object([&] {
+    json.attribute("name", queue.name);
+    writeAmounts(json, "quota", queue.quota);
+    if (queue.share)
+      json.attribute("share", *queue.share);
+    if (!queue.cohort.empty())
+      json.attribute("cohort", queue.cohort);
+    writeAmounts(json, "borrow", queue.borrow);
+    json.attribute("weight", queue.weight);
+  });
 }
 
 /// As in a jobs file; a model has become times.
@@ -265,6 +297,7 @@ Error readRoot(const YamlNode &root, State &state) {
             return readText(item, "a node that is down", name);
           });
         }},
+       {"queues", optional, [&](const YamlNode &node) { return readQueues(node, state.queues); }},
        {"jobs", required,
         [&](const YamlNode &node) { return readItems(node, "jobs", state.jobs, readSavedJob); }},
        {"ended", optional,
@@ -341,6 +374,11 @@ std::string toJson(const State &state) {
       for (const std::string &node : state.down)
         json.value(node);
     });
+    if (!state.queues.empty())
+      json.attributeArray("queues", [&] {
+        for (const Queue &queue : state.queues)
+          writeQueue(json, queue);
+      });
     json.attributeArray("jobs", [&] {
       for (const SavedJob &saved : state.jobs)
         writeSavedJob(json, saved);

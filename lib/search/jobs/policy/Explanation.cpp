@@ -29,9 +29,9 @@ Explanation::Market marketIn(const Machines &machines, const Prices &prices, int
 void addPaid(const Problem &problem, int job, const Prices &prices, int slot, const Rows &rows,
              std::array<double, resources> &paid) {
   const Machines &machines = problem.machines();
-  std::vector<double> taken(machines.capacity().size());
+  std::vector<double> taken(problem.capacity().size());
   problem.take(job, rows, taken, -1);
-  for (size_t i = 0; i < taken.size(); ++i)
+  for (size_t i = 0; i < machines.capacity().size(); ++i)
     paid[machines.resourceOf(int(i))] += costOfAmount(taken[i], machines.resourceOf(int(i)),
                                                       prices.inSlot(slot)[i], prices.growth()[i]);
 }

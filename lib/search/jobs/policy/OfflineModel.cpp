@@ -22,7 +22,7 @@ OfflineModel::OfflineModel(const Problem &problem) : problem(problem) {
     return;
   uses.resize(problem.slots());
   for (auto &slot : uses)
-    slot.resize(problem.machines().capacity().size());
+    slot.resize(problem.capacity().size());
   runs.resize(problem.size());
   ends.resize(problem.size());
   starts.resize(problem.size());
@@ -175,11 +175,11 @@ void OfflineModel::addPlace(int index, int slot, const std::vector<int> &sites, 
                             BytesPerSecond bandwidth, Slot &own) {
   const Machines &machines = problem.machines();
   const Job &job = problem.job(index);
-  const std::vector<double> &capacity = machines.capacity();
+  const std::vector<double> &capacity = problem.capacity();
   std::vector<std::pair<int, int64_t>> hosts; // of workers
   for (int site : sites)
     if (problem.takesWorkers(index, site) && (type < 0 || problem.typeAt(index, site) == type))
-      if (int64_t most = fitting(problem, job.worker, site, capacity, job.batch); most > 0)
+      if (int64_t most = fitting(problem, index, job.worker, site, capacity, job.batch); most > 0)
         hosts.emplace_back(site, most);
   if (hosts.empty())
     return;
@@ -192,8 +192,13 @@ void OfflineModel::addPlace(int index, int slot, const std::vector<int> &sites, 
     model.row(Terms{{column, 1}, {place, -most}}, -LinearModel::infinity, 0);
     onNode[machines.sites()[site].node].emplace_back(column, 1 / most);
     for (int r = 0; r < resources; ++r)
-      if (int resource = machines.sites()[site].resource[r]; demand[r] > 0)
+      if (int resource = machines.sites()[site].resource[r]; demand[r] > 0) {
         uses[slot][resource].emplace_back(column, demand[r] / capacity[resource]);
+        problem.forQuotas(index, site, r, [&](int quota) {
+          if (std::isfinite(capacity[quota]))
+            uses[slot][quota].emplace_back(column, demand[r] / capacity[quota]);
+        });
+      }
     return column;
   };
   for (auto [site, most] : hosts) {
@@ -213,7 +218,7 @@ void OfflineModel::addPlace(int index, int slot, const std::vector<int> &sites, 
   int64_t servers = job.serversFor(job.batch);
   for (int site : sites) {
     int64_t most = problem.takesServers(index, site)
-                       ? fitting(problem, job.server, site, capacity, servers)
+                       ? fitting(problem, index, job.server, site, capacity, servers)
                        : 0;
     if (most == 0)
       continue;

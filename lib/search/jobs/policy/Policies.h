@@ -77,6 +77,13 @@ class SiaLike : public SlotPolicy {
   void allocate(const SlotView &view, std::vector<Rows> &rows) const override;
 };
 
+/// Fair share among queues: in each slot, each queue gets its quota as far as it can use it, and
+/// then the queues of a cohort borrow. The queue with the least dominant share over its weight is
+/// served first; its jobs by arrival.
+class FairShareOfQueues : public SlotPolicy {
+  void allocate(const SlotView &view, std::vector<Rows> &rows) const override;
+};
+
 /// The best schedule with knowledge of all arrivals: a mixed integer model, solved by Cbc from the
 /// best schedule of the other policies; that one where the model is too large or ends unsolved.
 class Offline : public Policy {

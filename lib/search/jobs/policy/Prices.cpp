@@ -102,8 +102,8 @@ PriceLimits priceLimits(const Problem &problem, llvm::ArrayRef<int> jobs, double
 }
 
 Prices::Prices(const Problem &problem, PriceLimits limits)
-    : problem(problem), ends(limits), free(problem.slots(), problem.machines().capacity()),
-      prices(problem.slots(), std::vector<double>(problem.machines().capacity().size())),
+    : problem(problem), ends(limits), free(problem.slots(), problem.capacity()),
+      prices(problem.slots(), std::vector<double>(problem.capacity().size())),
       touched(problem.slots()) {
   const Machines &machines = problem.machines();
   for (size_t resource = 0; resource < machines.capacity().size(); ++resource) {
@@ -112,17 +112,17 @@ Prices::Prices(const Problem &problem, PriceLimits limits)
     rises.push_back(capacity > 0 ? std::log(most / ends.least) / capacity : 0);
     update(0, int(resource));
   }
+  rises.resize(problem.capacity().size()); // quotas have no prices
   for (int slot = 1; slot < problem.slots(); ++slot)
     prices[slot] = prices[0];
 }
 
 Prices::Prices(const Problem &problem, std::vector<std::vector<double>> costs)
-    : problem(problem), free(problem.slots(), problem.machines().capacity()),
-      prices(std::move(costs)), rises(problem.machines().capacity().size()),
-      touched(problem.slots(), true), isFixed(true) {
+    : problem(problem), free(problem.slots(), problem.capacity()), prices(std::move(costs)),
+      rises(problem.capacity().size()), touched(problem.slots(), true), isFixed(true) {
   ends.least = 0;
   for (size_t resource = 0; resource < rises.size(); ++resource)
-    if (problem.machines().capacity()[resource] <= 0)
+    if (problem.capacity()[resource] <= 0)
       for (std::vector<double> &slot : prices)
         slot[resource] = std::numeric_limits<double>::infinity();
 }
@@ -154,7 +154,7 @@ void Prices::discountFrom(int now, int slots) {
        ++slot) {
     discounts[slot] = std::min(1.0, ofNow + double(slot - now) / slots);
     touched[slot] = true;
-    for (int resource = 0; resource < int(rises.size()); ++resource)
+    for (int resource = 0; resource < problem.firstQuota(); ++resource)
       update(slot, resource);
   }
 }

@@ -73,7 +73,7 @@ private:
   std::vector<int> cheapest(const Demand &demand, Takes takes, Key key) const {
     std::vector<std::pair<double, int>> found;
     for (int site = 0; site < int(problem.machines().sites().size()); ++site)
-      if (takes(site) && fitting(problem, demand, site, state.free, 1) > 0)
+      if (takes(site) && fitting(problem, index, demand, site, state.free, 1) > 0)
         found.emplace_back(key(site), site);
     size_t kept = std::min(found.size(), mostSites);
     std::partial_sort(found.begin(), found.begin() + kept, found.end());
@@ -86,15 +86,21 @@ private:
   void choose() {
     auto takesWorkers = [&](int site) { return problem.takesWorkers(index, site); };
     auto takesServers = [&](int site) { return problem.takesServers(index, site); };
-    auto workerCost = [&](int site) { return costAt(problem, job.worker, site, state.cost); };
-    auto serverCost = [&](int site) { return costAt(problem, job.server, site, state.cost); };
+    auto workerCost = [&](int site) {
+      return costAt(problem, index, job.worker, site, state.cost);
+    };
+    auto serverCost = [&](int site) {
+      return costAt(problem, index, job.server, site, state.cost);
+    };
     for (int site : cheapest(job.worker, takesWorkers,
                              [&](int site) { return workerCost(site) / samplesAt(site); }))
-      workers[site] = model.column(
-          0, double(fitting(problem, job.worker, site, state.free, job.batch)), workerCost(site));
+      workers[site] =
+          model.column(0, double(fitting(problem, index, job.worker, site, state.free, job.batch)),
+                       workerCost(site));
     for (int site : cheapest(job.server, takesServers, serverCost))
-      servers[site] = model.column(
-          0, double(fitting(problem, job.server, site, state.free, job.batch)), serverCost(site));
+      servers[site] =
+          model.column(0, double(fitting(problem, index, job.server, site, state.free, job.batch)),
+                       serverCost(site));
   }
 
   void addCovering() {
@@ -116,8 +122,12 @@ private:
     auto add = [&](const std::map<int, int> &columns, const Demand &demand) {
       for (auto [site, column] : columns)
         for (int r = 0; r < resources; ++r)
-          if (int resource = problem.machines().sites()[site].resource[r]; demand[r] > 0)
+          if (int resource = problem.machines().sites()[site].resource[r]; demand[r] > 0) {
             uses[resource].emplace_back(column, demand[r] / state.free[resource]);
+            problem.forQuotas(index, site, r, [&](int quota) {
+              uses[quota].emplace_back(column, demand[r] / state.free[quota]);
+            });
+          }
     };
     add(workers, job.worker);
     add(servers, job.server);
@@ -132,11 +142,8 @@ private:
     for (const Row &row : plan.rows) {
       allWorkers += row.workers;
       allServers += row.servers;
-      for (int resource : problem.machines().sites()[row.site].resource)
-        if (free[resource] < 0)
-          return Verdict::PackingFails;
     }
-    if (allWorkers > job.batch)
+    if (allWorkers > job.batch || !isWithin(problem, index, plan.rows, free))
       return Verdict::PackingFails;
     plan.samples = problem.restartShare(index) * problem.samplesOf(index, plan.rows);
     plan.cost = costOfRows(problem, index, plan.rows, state);

@@ -59,6 +59,8 @@ public:
 private:
   bool needsNoLess(int job, int other) const {
     const Job &more = view.problem.job(job), &less = view.problem.job(other);
+    if (view.problem.hasQuotas(other) && more.queue != less.queue)
+      return false;
     for (int r = 0; r < resources; ++r)
       if (more.worker[r] < less.worker[r] || more.server[r] < less.server[r])
         return false;

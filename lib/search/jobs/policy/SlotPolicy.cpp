@@ -27,7 +27,7 @@ public:
         continue;
       std::vector<Rows> rows(problem.size());
       Seconds started = now();
-      std::vector<double> free = problem.machines().capacity();
+      std::vector<double> free = problem.capacity();
       std::vector<int> movable = pin(rows, free);
       allocate(SlotView{problem, slot, movable, free, left, most, previous, weights, received},
                rows);
@@ -143,10 +143,7 @@ Rows takeMost(const SlotView &view, int job, std::vector<double> &free, int64_t 
 namespace {
 bool fits(const Problem &problem, int job, const Rows &rows, std::vector<double> &free) {
   problem.take(job, rows, free);
-  bool holds = llvm::all_of(rows, [&](const Row &row) {
-    const Site &site = problem.machines().sites()[row.site];
-    return llvm::all_of(site.resource, [&](int resource) { return free[resource] >= 0; });
-  });
+  bool holds = isWithin(problem, job, rows, free);
   problem.take(job, rows, free, -1);
   return holds;
 }
@@ -201,7 +198,7 @@ int64_t workersOnType(const Problem &problem, int job, int type) {
   int64_t sum = 0;
   for (int site = 0; site < int(machines.sites().size()); ++site)
     if (problem.takesWorkers(job, site) && problem.typeAt(job, site) == type)
-      sum += fitting(problem, problem.job(job).worker, site, machines.capacity(),
+      sum += fitting(problem, job, problem.job(job).worker, site, problem.capacity(),
                      problem.job(job).batch);
   return sum;
 }
@@ -231,8 +228,7 @@ Rows takeOnType(const SlotView &view, int job, int type, int64_t workers,
 }
 
 double mostSamples(const Problem &problem, int job, const std::vector<double> &weights) {
-  return SlotOptions(problem, job, {problem.machines().capacity(), weights, {}},
-                     {problem.job(job).work()})
+  return SlotOptions(problem, job, {problem.capacity(), weights, {}}, {problem.job(job).work()})
       .most();
 }
 

@@ -196,12 +196,6 @@ Error readNames(const YamlNode &node, const std::string &what, std::vector<std::
   return Error::success();
 }
 
-Error refuseQueue(const YamlNode &node, const std::string &owner) {
-  return Diagnostic(Diag::NotSupported, node.location)
-             .note({}, "leave 'queue' out; 'priority' orders the arrivals of a slot")
-         << "the queue of " << owner << " is not supported: there are no quotas of queues";
-}
-
 /// Either a model, or time and gradient.
 Error checkSource(const YamlNode &node, const Job &job, const std::string &owner) {
   auto has = [&](StringRef key) {
@@ -305,7 +299,11 @@ Error readJob(const YamlNode &node, Job &job) {
         [&](const YamlNode &value) { return readDeadline(value, owner, job); }},
        {"after", optional,
         [&](const YamlNode &value) { return readNames(value, "after of " + owner, job.after); }},
-       {"queue", optional, [&](const YamlNode &value) { return refuseQueue(value, owner); }},
+       {"queue", optional,
+        [&](const YamlNode &value) {
+          job.queueLocation = value.location;
+          return readText(value, "queue of " + owner, job.queue);
+        }},
        {"utility", required, [&](const YamlNode &value) {
           return readUtility(value, "utility of " + owner, job.utility);
         }}});

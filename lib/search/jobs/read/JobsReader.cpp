@@ -1,6 +1,7 @@
 #include "search/jobs/read/JobsReader.h"
 
 #include "search/jobs/read/JobFields.h"
+#include "search/jobs/read/QueueFields.h"
 #include "support/Files.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -46,6 +47,8 @@ Expected<Workload> parseWorkload(StringRef text, StringRef path) {
             [&](const YamlNode &node) {
               return readInteger(node, "slots", 1, mostSlots, workload.slots);
             }},
+           {"queues", Presence::Optional,
+            [&](const YamlNode &node) { return readQueues(node, workload.queues); }},
            {"jobs", Presence::Required,
             [&](const YamlNode &node) { return readJobs(node, workload.jobs); }}}))
     return error;
@@ -69,7 +72,7 @@ Expected<Job> parseJob(StringRef text, StringRef path) {
   return job;
 }
 
-Expected<std::vector<Job>> readArrivals(StringRef path) {
+Expected<Arrivals> readArrivals(StringRef path) {
   Expected<std::string> text = readFile(path, largestJobsFile);
   if (!text)
     return text.takeError();
@@ -78,12 +81,14 @@ Expected<std::vector<Job>> readArrivals(StringRef path) {
     return root.takeError();
   if (any_of(root->entries, [](const YamlEntry &entry) { return entry.key == "jobs"; })) {
     Expected<Workload> workload = parseWorkload(*text, path);
-    return workload ? std::move(workload->jobs) : Expected<std::vector<Job>>(workload.takeError());
+    if (!workload)
+      return workload.takeError();
+    return Arrivals{std::move(workload->jobs), std::move(workload->queues)};
   }
-  std::vector<Job> jobs(1);
-  if (Error error = readJob(*root, jobs.front()))
+  Arrivals arrivals;
+  if (Error error = readJob(*root, arrivals.jobs.emplace_back()))
     return error;
-  return jobs;
+  return arrivals;
 }
 
 } // namespace heterplan::jobs

@@ -17,7 +17,12 @@ llvm::Expected<Workload> readWorkload(llvm::StringRef path);
 
 /// One job, as in the list of a jobs file: for `--arrive`.
 llvm::Expected<Job> parseJob(llvm::StringRef text, llvm::StringRef path);
-/// The job of such a file, or the jobs of a jobs file.
-llvm::Expected<std::vector<Job>> readArrivals(llvm::StringRef path);
+/// Jobs that arrive online, and the queues that hold from then on; none: those of before.
+struct Arrivals {
+  std::vector<Job> jobs;
+  std::vector<Queue> queues;
+};
+/// The job of such a file, or the jobs and queues of a jobs file.
+llvm::Expected<Arrivals> readArrivals(llvm::StringRef path);
 
 } // namespace heterplan::jobs

@@ -38,13 +38,14 @@ jobs::State withTwoJobs(const Cluster &cluster) {
 
 TEST(JobsState, printingThenReadingIsTheIdentity) {
   for (int seed = 0; seed < 200; ++seed) {
-    RandomJobs random(seed);
+    RandomJobs random(seed, {5, 8, 3, seed % 2 == 1});
     if (auto problem = random.problem(); !problem) {
       llvm::consumeError(problem.takeError());
       continue;
     }
     jobs::State state = emptyState(random.workload.slots);
     state.slot = random.workload.slot;
+    state.queues = random.workload.queues;
     for (const jobs::Job &job : random.workload.jobs)
       llvm::cantFail(jobs::arrive(state, random.cluster, job, {}));
     std::string text = toJson(state);
