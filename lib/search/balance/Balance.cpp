@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 namespace heterplan {
 
@@ -113,24 +114,85 @@ std::vector<std::vector<int64_t>> sharesAt(const std::vector<EqualDevices> &clas
   }
   return shares;
 }
+
+/// The samples that devices have to take; none if they cannot.
+std::optional<int64_t> leastOf(const std::vector<EqualDevices> &classes) {
+  int64_t least = 0;
+  for (const EqualDevices &deviceClass : classes) {
+    if (deviceClass.leastSamples > deviceClass.mostSamples)
+      return std::nullopt;
+    least += deviceClass.leastSamples * deviceClass.count;
+  }
+  return least;
+}
+
+/// The devices of a class while they take samples one by one, evenly.
+class Taking {
+public:
+  explicit Taking(const EqualDevices &devices)
+      : devices(devices), held(devices.leastSamples), next(timeOfNext()) {}
+
+  /// When a device is done with one sample more; infinite if none takes it.
+  double nextTime() const { return next; }
+  void take() {
+    if (++withMore < devices.count)
+      return;
+    ++held;
+    withMore = 0;
+    next = timeOfNext();
+  }
+  /// Largest first.
+  std::vector<int64_t> shares() const {
+    std::vector<int64_t> shares(devices.count, held);
+    std::fill_n(shares.begin(), withMore, held + 1);
+    return shares;
+  }
+
+private:
+  double timeOfNext() const {
+    return held < devices.mostSamples ? devices.time(held + 1)
+                                      : std::numeric_limits<double>::infinity();
+  }
+
+  const EqualDevices &devices;
+  int64_t held; // of each device
+  int withMore = 0;
+  double next;
+};
 } // namespace
 
 std::vector<std::vector<int64_t>> balance(const std::vector<EqualDevices> &classes,
                                           int64_t samples) {
-  int64_t least = 0;
-  bool fits = true;
-  for (const EqualDevices &deviceClass : classes) {
-    least += deviceClass.leastSamples * deviceClass.count;
-    fits &= deviceClass.leastSamples <= deviceClass.mostSamples;
-  }
-  if (!fits || samples < least)
+  const std::optional<int64_t> least = leastOf(classes);
+  if (!least || samples < *least)
     return {};
-  if (samples == least)
+  if (samples == *least)
     return sharesAt(classes, -1, samples);
   double time = lastTime(classes, samples);
   if (time == std::numeric_limits<double>::infinity())
     return {};
   return sharesAt(classes, time, samples);
+}
+
+std::vector<std::vector<int64_t>> balanceOneByOne(const std::vector<EqualDevices> &classes,
+                                                  int64_t samples) {
+  const std::optional<int64_t> least = leastOf(classes);
+  if (!least || samples < *least)
+    return {};
+  std::vector<Taking> taking(classes.begin(), classes.end());
+  for (int64_t left = samples - *least; left > 0; --left) {
+    auto first =
+        std::min_element(taking.rbegin(), taking.rend(), [](const Taking &a, const Taking &b) {
+          return a.nextTime() < b.nextTime();
+        });
+    if (first == taking.rend() || first->nextTime() == std::numeric_limits<double>::infinity())
+      return {};
+    first->take();
+  }
+  std::vector<std::vector<int64_t>> shares;
+  for (const Taking &each : taking)
+    shares.push_back(each.shares());
+  return shares;
 }
 
 } // namespace heterplan

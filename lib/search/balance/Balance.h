@@ -22,10 +22,15 @@ struct EqualDevices {
 
 /// The shares of each class's devices, largest first, that sum to `samples` and minimise the
 /// largest time; each device gets at least its `leastSamples`. Empty when they do not fit. Exact:
-/// it gives the samples that are done first when each device takes them one by one (of equal ones,
-/// those of the last class), whose last one is found by bisection on the shares. So a device that
-/// becomes faster never gets fewer, and the others never get more.
+/// the shares of balanceOneByOne(), whose last sample is found by bisection on the shares. So a
+/// device that becomes faster never gets fewer, and the others never get more.
 std::vector<std::vector<int64_t>> balance(const std::vector<EqualDevices> &classes,
                                           int64_t samples);
+
+/// The same samples one by one, which also says what happens where times fall as samples grow: each
+/// goes to the device that is done with it first, of equal ones to one of the last class. Takes
+/// time in proportion to `samples`.
+std::vector<std::vector<int64_t>> balanceOneByOne(const std::vector<EqualDevices> &classes,
+                                                  int64_t samples);
 
 } // namespace heterplan

@@ -62,12 +62,21 @@ public:
       times.push_back(timeOn(each.type));
       devices.push_back({each.count, batch.value(), times.back()});
     }
-    return balance(devices, batch.value());
+    return (mayFall(classes) ? balanceOneByOne : balance)(devices, batch.value());
   }
 
   Error takeError() { return costs.times.takeError(); }
 
 private:
+  /// Whether the time of any layer may fall as samples grow, as measured times do.
+  bool mayFall(ArrayRef<PoolClass> classes) const {
+    return any_of(classes, [&](const PoolClass &each) {
+      return any_of(problem.graph.layers, [&](const Layer &layer) {
+        return problem.costs->mayFall(layer, problem.cluster.types[each.type]);
+      });
+    });
+  }
+
   LayerRange whole() const { return {0, problem.graph.size()}; }
 
   /// So that it does not matter in which order the layers are summed.

@@ -2,6 +2,7 @@
 
 #include "gtest/gtest.h"
 
+#include <array>
 #include <functional>
 #include <numeric>
 #include <random>
@@ -58,6 +59,18 @@ TEST(Balance, everyDeviceGetsASample) {
   EXPECT_EQ(sum(balance({{3, 10, same}, {2, 10, same}}, 5)), 5);
 }
 
+/// Five samples take the fast device less than three: it takes them once it has four.
+TEST(Balance, SamplesOneByOneWhereTimesFall) {
+  auto measured = [](int64_t n) { return std::array{0.0, 19.7, 30.3, 47.0, 55.5, 36.6, 37.0}[n]; };
+  auto fast = [&](int64_t n) { return measured(n) / 1.25; };
+  auto slow = [&](int64_t n) { return measured(n) / 0.8; };
+  EXPECT_EQ(balanceOneByOne({{1, 6, fast}, {1, 6, slow}}, 6),
+            (std::vector<std::vector<int64_t>>{{4}, {2}}));
+  EXPECT_EQ(balanceOneByOne({{1, 6, fast}, {2, 6, slow}}, 9),
+            (std::vector<std::vector<int64_t>>{{5}, {2, 2}}));
+  EXPECT_TRUE(balanceOneByOne({{1, 3, fast}, {1, 2, slow}}, 6).empty()) << "memory";
+}
+
 TEST(Balance, flatTimesAndHugeBatchesEnd) {
   auto flat = [](int64_t) { return 1.0; };
   EXPECT_EQ(
@@ -85,7 +98,8 @@ std::vector<RandomDevice> draw(std::mt19937_64 &random, int64_t least) {
   return devices;
 }
 
-std::vector<int64_t> sharesOf(const std::vector<RandomDevice> &devices, int64_t samples) {
+std::vector<int64_t> sharesOf(const std::vector<RandomDevice> &devices, int64_t samples,
+                              decltype(&balance) divide = balance) {
   std::vector<std::function<double(int64_t)>> times;
   for (const RandomDevice &device : devices)
     times.push_back([&device](int64_t n) { return device.time(n); });
@@ -93,7 +107,7 @@ std::vector<int64_t> sharesOf(const std::vector<RandomDevice> &devices, int64_t 
   for (size_t i = 0; i < devices.size(); ++i)
     classes.push_back({1, devices[i].most, times[i], devices[i].least});
   std::vector<int64_t> shares;
-  for (const std::vector<int64_t> &own : balance(classes, samples))
+  for (const std::vector<int64_t> &own : divide(classes, samples))
     shares.push_back(own.front());
   return shares;
 }
@@ -131,6 +145,7 @@ TEST(Balance, equalsBruteForceOnThousandRandomCases) {
     std::vector<int64_t> shares = sharesOf(devices, samples);
     double best = bruteForce(devices, samples);
     ASSERT_EQ(shares.empty(), std::isinf(best)) << i;
+    ASSERT_EQ(shares, sharesOf(devices, samples, balanceOneByOne)) << i;
     if (shares.empty())
       continue;
     ++fitting;
