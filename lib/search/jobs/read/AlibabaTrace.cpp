@@ -1,5 +1,6 @@
 // The GPU traces of Alibaba (github.com/alibaba/clusterdata): the task table of 2020, the pods of
-// 2023 and the instances of 2025. A header tells them apart; the table of 2020 has none.
+// 2023, the instances of 2025 and the jobs of 2026. A header tells them apart; the table of 2020
+// has none.
 #include "search/jobs/read/TaskUse.h"
 #include "support/SeparatedLines.h"
 
@@ -21,8 +22,9 @@ constexpr double hundredths = 100, thousandths = 1000;
 struct Form {
   const char *name;
   std::vector<StringRef> header; // what a header of this form has, in any order
-  StringRef id, task, instances, arrival, end, cpu, memory, gpus;
+  StringRef id, task, instances, arrival, end, cpu, memory, gpus; // "": there is none
   double coresOfCpu, bytesOfMemory, gpusOfGpu;
+  StringRef duration = "", gpuModel = "", kind = "";
 };
 
 const std::vector<Form> &forms() {
@@ -40,7 +42,9 @@ const std::vector<Form> &forms() {
        "plan_gpu",
        1 / hundredths,
        1e9,
-       1 / hundredths},
+       1 / hundredths,
+       "",
+       "gpu_type"},
       {"the pods of 2023",
        {"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "creation_time",
         "deletion_time"},
@@ -54,7 +58,9 @@ const std::vector<Form> &forms() {
        "num_gpu",
        1 / thousandths,
        1024.0 * 1024,
-       1},
+       1,
+       "",
+       "gpu_spec"},
       {"the instances of 2025",
        {"instance_sn", "cpu_request", "gpu_request", "memory_request", "creation_time",
         "deletion_time"},
@@ -68,7 +74,24 @@ const std::vector<Form> &forms() {
        "gpu_request",
        1,
        1024.0 * 1024 * 1024,
-       1}};
+       1},
+      {"the jobs of 2026",
+       {"job_name", "gpu_model", "cpu_request", "gpu_request", "worker_num", "submit_time",
+        "duration", "job_type"},
+       "job_name",
+       "",
+       "worker_num",
+       "submit_time",
+       "",
+       "cpu_request",
+       "",
+       "gpu_request",
+       1,
+       1,
+       1,
+       "duration",
+       "gpu_model",
+       "job_type"}};
   return all;
 }
 
@@ -102,17 +125,26 @@ public:
     for (size_t i = 0; i < form.header.size(); ++i)
       at[form.header[i]] = static_cast<int>(i);
     most = form.header.size();
+    at[form.gpuModel] = static_cast<int>(most); // after the others, if at all
   }
   Columns(const Form &form, const SeparatedLines &header) : form(&form) {
     for (StringRef name : form.header) {
       at[name] = indexOf(header, name);
       most = std::max(most, size_t(at[name]) + 1);
     }
+    at[form.gpuModel] = indexOf(header, form.gpuModel);
   }
 
   const Form *form;
   size_t most = 0; // fields that a line needs
   size_t operator[](StringRef name) const { return size_t(at.lookup(name)); }
+  /// The GPU model that a line names; "": none.
+  std::string gpuModel(const SeparatedLines &lines) const {
+    int column = form->gpuModel.empty() ? -1 : at.lookup(form->gpuModel);
+    return column < 0 || size_t(column) >= lines.size()
+               ? ""
+               : lines.field(size_t(column)).trim().trim('"').str();
+  }
 
 private:
   StringMap<int> at;
@@ -122,17 +154,23 @@ private:
 TaskUse readUse(SeparatedLines &lines, const Columns &columns) {
   const Form &form = *columns.form;
   TaskUse use;
-  bool lasted =
-      !lines.field(columns[form.arrival]).empty() && !lines.field(columns[form.end]).empty();
+  StringRef until = form.duration.empty() ? form.end : form.duration;
+  bool lasted = !lines.field(columns[form.arrival]).empty() && !lines.field(columns[until]).empty();
   use.arrival = lines.real(columns[form.arrival], form.arrival.data());
-  use.seconds = lines.real(columns[form.end], form.end.data()) - use.arrival;
+  use.seconds = lines.real(columns[until], until.data());
+  if (form.duration.empty())
+    use.seconds -= use.arrival;
   if (!lasted)
     use.seconds = 0;
+  use.gpuModel = columns.gpuModel(lines);
+  use.priority = !form.kind.empty() && lines.field(columns[form.kind]).trim() == "HP";
   if (!form.instances.empty())
     use.workers = lines.whole(columns[form.instances], form.instances.data(), 1, 1 << 20);
   use.worker = {
       std::round(lines.real(columns[form.cpu], form.cpu.data()) * form.coresOfCpu * partsOfCore),
-      std::ceil(lines.real(columns[form.memory], form.memory.data()) * form.bytesOfMemory),
+      form.memory.empty()
+          ? 0
+          : std::ceil(lines.real(columns[form.memory], form.memory.data()) * form.bytesOfMemory),
       std::ceil(lines.real(columns[form.gpus], form.gpus.data()) * form.gpusOfGpu)};
   return use;
 }
@@ -158,6 +196,11 @@ Expected<Workload> parseAlibaba(StringRef text, StringRef path, const Machines &
       break;
     }
     TaskUse use = readUse(lines, columns);
+    bool isUnknown =
+        use.worker[Gpu] > 0 && !options.speeds.empty() && !speedsOf(options.speeds, use.gpuModel);
+    if (isUnknown)
+      lines.refuse(0, "the matrix of speeds has no row for the GPU model '" + use.gpuModel +
+                          "', nor '*'");
     std::string name = lines.field(columns[columns.form->id]).str();
     if (!columns.form->task.empty())
       name += "/" + lines.field(columns[columns.form->task]).str();

@@ -1,6 +1,7 @@
 #include "search/jobs/read/Traces.h"
 
 #include "search/jobs/read/TaskUse.h"
+#include "support/Yaml.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -20,10 +21,65 @@ Job jobOf(const std::string &name, const TaskUse &use, const TraceOptions &optio
       1, static_cast<int64_t>(std::ceil(std::min(use.seconds * double(use.workers), 1e15))));
   job.sampleTime = Seconds(1);
   job.worker = use.worker;
+  job.priority = use.priority;
+  if (const auto *speeds = speedsOf(options.speeds, use.gpuModel); speeds && job.runsOnGpus())
+    for (const auto &[type, speed] : *speeds)
+      job.sampleTimes[type] = Seconds(1 / speed);
   job.workersPerServer = double(job.batch);
   job.utility = drawUtility(draws);
   return job;
 }
+
+const std::map<std::string, double> *speedsOf(const SpeedMatrix &speeds,
+                                              const std::string &gpuModel) {
+  auto row = speeds.find(gpuModel);
+  if (row == speeds.end())
+    row = speeds.find("*");
+  return row == speeds.end() ? nullptr : &row->second;
+}
+
+namespace {
+constexpr const char *matrixForm =
+    "expected: {GPU model of the trace, or '*': {device type of the cluster: speed}}";
+
+Error readSpeeds(const YamlNode &node, const std::string &model, const Cluster &cluster,
+                 std::map<std::string, double> &speeds) {
+  constexpr double most = 1e6;
+  if (node.kind != YamlNode::Kind::Mapping || node.entries.empty())
+    return Diagnostic(Diag::WrongType, node.location).note({}, matrixForm)
+           << "the speeds of '" << model << "' must be a mapping of device types";
+  for (const YamlEntry &entry : node.entries) {
+    int type = cluster.typeIndex(entry.key);
+    double speed = 0;
+    if (Error error =
+            readNumber(entry.value, "speed of '" + model + "' on " + entry.key, most, speed))
+      return error;
+    if (speed <= 0)
+      return Diagnostic(Diag::OutOfRange, entry.value.location)
+             << "speed of '" << model << "' on " << entry.key << " is 0; leave the type out";
+    if (type >= 0 && cluster.types[type].deviceClass == DeviceClass::Gpu)
+      speeds[entry.key] = speed; // a matrix may have more types than a cluster
+  }
+  if (!speeds.empty())
+    return Error::success();
+  return Diagnostic(Diag::UnknownDevice, node.location).note({}, matrixForm)
+         << "the speeds of '" << model << "' are of no GPU type of the cluster";
+}
+
+Expected<SpeedMatrix> readMatrix(const TraceOptions &options, const Cluster &cluster) {
+  Expected<YamlNode> root = parseYaml(options.throughputs, options.throughputsPath, largestTrace);
+  if (!root)
+    return root.takeError();
+  if (root->kind != YamlNode::Kind::Mapping || root->entries.empty())
+    return Diagnostic(Diag::WrongType, root->location).note({}, matrixForm)
+           << "a matrix of speeds must be a mapping of GPU models";
+  SpeedMatrix speeds;
+  for (const YamlEntry &entry : root->entries)
+    if (Error error = readSpeeds(entry.value, entry.key, cluster, speeds[entry.key]))
+      return error;
+  return speeds;
+}
+} // namespace
 
 Workload workloadOf(std::vector<NamedTask> tasks, const TraceOptions &options) {
   double first = INFINITY;
@@ -50,7 +106,18 @@ ArrayRef<TraceForm> traceForms() {
 }
 
 Expected<Workload> parseTrace(StringRef form, StringRef text, StringRef path,
-                              const Machines &machines, const TraceOptions &options) {
+                              const Machines &machines, const TraceOptions &given) {
+  TraceOptions options = given;
+  if (form != "gavel" && !options.throughputs.empty()) {
+    Expected<SpeedMatrix> speeds = readMatrix(options, machines.cluster());
+    if (!speeds)
+      return speeds.takeError();
+    options.speeds = std::move(*speeds);
+    if (form != "alibaba" && !options.speeds.count("*"))
+      return Diagnostic(Diag::MissingField, {options.throughputsPath, 1, 1, ""})
+                 .note({}, matrixForm)
+             << "the trace names no GPU models, and the matrix has no row '*'";
+  }
 #define HETERPLAN_TRACE(name, reader, help)                                                        \
   if (form == name)                                                                                \
     return reader(text, path, machines, options);

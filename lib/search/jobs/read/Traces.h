@@ -8,16 +8,22 @@
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
+#include <map>
 #include <string>
 
 namespace heterplan::jobs {
+
+/// Speeds of GPU types, by the GPU model that a trace names ("*": any other) and by device type of
+/// the cluster, as multiples of the speed with which the trace was made.
+using SpeedMatrix = std::map<std::string, std::map<std::string, double>>;
 
 struct TraceOptions {
   int slots = 100;
   Seconds slot{600};
   uint64_t seed = 0;
-  std::string throughputs; // of Gavel: the text of its file
+  std::string throughputs; // the text of Gavel's file, or of a matrix of speeds
   std::string throughputsPath;
+  SpeedMatrix speeds = {}; // of the matrix; parseTrace() reads it
 };
 
 struct TraceForm {

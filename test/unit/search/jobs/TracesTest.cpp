@@ -13,11 +13,17 @@ constexpr const char *speeds =
                     "('R (batch size 16)', 2)": {"null": 5.0}}})json";
 
 struct Trace {
-  llvm::Expected<jobs::Workload> read(const char *form, llvm::StringRef text) {
-    return jobs::parseTrace(form, text, "jobs.trace", machines, options);
+  llvm::Expected<jobs::Workload> read(const char *form, llvm::StringRef text,
+                                      const std::string &matrix = "") {
+    jobs::TraceOptions own = options;
+    if (llvm::StringRef(form) != "gavel") {
+      own.throughputs = matrix;
+      own.throughputsPath = "speeds";
+    }
+    return jobs::parseTrace(form, text, "jobs.trace", machines, own);
   }
-  std::string errorOf(const char *form, llvm::StringRef text) {
-    auto workload = read(form, text);
+  std::string errorOf(const char *form, llvm::StringRef text, const std::string &matrix = "") {
+    auto workload = read(form, text, matrix);
     return workload ? "" : toText(workload.takeError());
   }
 
@@ -115,6 +121,57 @@ TEST(JobsTraces, alibabaOf2023And2025HaveHeaders) {
   EXPECT_NE(unknown.find("expected: the task table of 2020 (job_name,task_name,inst_num"),
             std::string::npos)
       << unknown;
+}
+
+TEST(JobsTraces, alibabaOf2026TellsGpuModelsWorkersAndDurations) {
+  Trace trace;
+  std::string header = "job_name,organization,gpu_model,cpu_request,gpu_request,worker_num,"
+                       "submit_time,duration,job_type\n";
+  std::string text = header + "239255,13,A10,20,1,1,0,600,HP\n437260,57,A100-SXM4-80GB,15,2,16,"
+                              "120,300,Spot\n3,1,A10,8,1,1,5,,HP\n";
+  jobs::Workload workload = llvm::cantFail(trace.read("alibaba", text));
+  ASSERT_EQ(workload.jobs.size(), 2u); // one never ended
+  EXPECT_EQ(workload.jobs[0].worker, (jobs::Demand{20000, 0, 1}));
+  EXPECT_EQ(workload.jobs[0].priority, 1);
+  EXPECT_EQ(workload.jobs[1].batch, 16);
+  EXPECT_EQ(workload.jobs[1].work(), 4800);
+  EXPECT_EQ(workload.jobs[1].arrival, 2);
+  EXPECT_EQ(workload.jobs[1].priority, 0);
+  EXPECT_TRUE(workload.jobs[1].sampleTimes.empty());
+  std::string wrong = trace.errorOf("alibaba", header + "1,2,A10,20,one,1,0,600,HP\n");
+  EXPECT_EQ(wrong.find("jobs.trace:2:12: error: [HP1216] gpu_request is 'one'"), 0u) << wrong;
+  EXPECT_NE(wrong.find("the jobs of 2026 (job_name,gpu_model,"), std::string::npos) << wrong;
+}
+
+TEST(JobsTraces, aMatrixOfSpeedsGivesTimesByDeviceType) {
+  Trace trace;
+  std::string text = "job_name,gpu_model,cpu_request,gpu_request,worker_num,submit_time,duration,"
+                     "job_type\na,A10,1,1,1,0,600,HP\nb,H800,1,1,1,0,600,HP\nc,,1,0,1,0,600,HP\n";
+  std::string type = trace.cluster.types.back().name;
+  jobs::Workload workload = llvm::cantFail(
+      trace.read("alibaba", text, "{A10: {" + type + ": 2, other: 9}, '*': {" + type + ": 0.5}}"));
+  ASSERT_EQ(workload.jobs.size(), 3u);
+  using Times = std::map<std::string, Seconds>;
+  EXPECT_EQ(workload.jobs[0].sampleTimes, (Times{{type, Seconds(0.5)}}));
+  EXPECT_EQ(workload.jobs[1].sampleTimes, (Times{{type, Seconds(2)}}));
+  EXPECT_TRUE(workload.jobs[2].sampleTimes.empty()); // without GPUs
+  for (auto [matrix, message] :
+       {std::pair("{A10: {TYPE: 1}}",
+                  "jobs.trace:3:1: error: [HP1216] the matrix of speeds has no row for the GPU "
+                  "model 'H800', nor '*'"),
+        {"[1]", "speeds:1:1: error: [HP1007] a matrix of speeds must be a mapping"},
+        {"{A10: 2}", "speeds:1:7: error: [HP1007] the speeds of 'A10' must be a mapping"},
+        {"{A10: {TYPE: fast}}", "speeds:1:13: error: [HP1007] speed of 'A10' on TYPE"},
+        {"{A10: {TYPE: 0}}", "speeds:1:13: error: [HP1216] speed of 'A10' on TYPE is 0"},
+        {"{A10: {k80: 1}}", "speeds:1:7: error: [HP1213] the speeds of 'A10' are of no GPU"}}) {
+    auto with = [&](std::string text) {
+      for (size_t at = text.find("TYPE"); at != std::string::npos; at = text.find("TYPE"))
+        text.replace(at, 4, type);
+      return text;
+    };
+    std::string error = trace.errorOf("alibaba", text, with(matrix));
+    EXPECT_EQ(error.find(with(message)), 0u) << error;
+  }
 }
 
 TEST(JobsTraces, HeliosTellsGpusCoresAndTimes) {
