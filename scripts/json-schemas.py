@@ -245,7 +245,9 @@ JOB: dict[str, Json] = {
     "name": TEXT, "admitted": {"type": "boolean"}, "arrival": COUNT, "start": SLOT, "completion": SLOT,
     "utility": NUMBER, "sampleSeconds": {"anyOf": [NUMBER, mapping_of(NUMBER)]}, "gradientBytes": NUMBER,
     "minWorkers": COUNT, "sameType": {"type": "boolean"}, "queue": TEXT, "reason": TEXT,
+    "plans": {},  # by device type: PLAN
 }  # fmt: skip
+PLAN: dict[str, Json] = {"schedule": TEXT, "stages": WHOLE, "iterationSeconds": NUMBER}
 ALLOCATION: dict[str, Json] = {
     "job": TEXT, "slot": COUNT, "node": TEXT, "deviceType": TEXT, "workers": COUNT, "servers": COUNT,
 }  # fmt: skip
@@ -259,14 +261,14 @@ def closed(properties: dict[str, Json], optional: tuple[str, ...] = ()) -> Json:
 def schedule_schema() -> Json:
     text = (SOURCE / "lib/search/jobs/ScheduleForm.cpp").read_text(encoding="utf-8")
     written = set(re.findall(r'\b(?:attribute(?:Object|Array)?\(|writeSlot\(json, )"(\w+)"', text))
-    stated = {*SCHEDULE, *MEASURES, *JOB, *ALLOCATION, "utilisation", "measures", "jobs", "allocations"}
+    stated = {*SCHEDULE, *MEASURES, *JOB, *PLAN, *ALLOCATION, "utilisation", "measures", "jobs", "allocations"}
     if written != stated:
         raise SystemExit(f"error: state types for the keys of schedule.json: {sorted(written ^ stated)}")
     properties = {
         **SCHEDULE,
         "utilisation": mapping_of({"type": ["number", "null"], "minimum": 0}),
         "measures": closed(MEASURES),
-        "jobs": {"type": "array", "items": closed(JOB, optional=("queue",))},
+        "jobs": {"type": "array", "items": closed({**JOB, "plans": mapping_of(closed(PLAN))}, optional=("queue", "plans"))},
         "allocations": {"type": "array", "items": closed(ALLOCATION, optional=("deviceType",))},
     }
     schema = closed(properties, optional=("chosen",))

@@ -294,3 +294,70 @@ def test_tampered_and_stale_states_are_refused(tmp_path):
     state.write_text(before[: len(before) // 2])
     cut = schedule("--state", state, "--arrive", job_file(tmp_path, "b"))
     assert cut.returncode == 1 and "[HP1520]" in cut.stderr
+
+
+def near_and_far(tmp_path, parameters: float, gpus: int) -> tuple:
+    """Jobs file, cluster and profile: two jobs of four equal layers, a node of two GPUs with a fast link and one with
+    a slow link."""
+    names = ["a", "b", "c", "d"]
+    model, profile = tmp_path / "net.layers.json", tmp_path / "net.profile.json"
+    model.write_text(json.dumps({
+        "schemaVersion": "1.0", "model": "net",
+        "layers": [{"name": name, "parameterBytes": parameters, "activationBytes": 1e6} for name in names],
+        "tensors": [{"name": a + b, "producer": a, "consumers": [b], "bytesPerSample": 1e5}
+                    for a, b in zip(names, names[1:])]}))
+    profile.write_text(json.dumps({"schemaVersion": "1.0", "model": "net", "date": "2026-11-26", "entries": [
+        {"layer": name, "deviceType": kind, "batch": batch, "forwardSeconds": 0.001 * (1 + batch),
+         "backwardSeconds": 0.002 * (1 + batch)} for name in names for kind in ("near", "far") for batch in (1, 64)]}))
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text("device_types: {near: {kind: gpu, memory: 16GB}, far: {kind: gpu, memory: 16GB}}\n"
+                       "nodes:\n"
+                       "- {name: near, devices: {near: 2}, link: nvlink3, host: {cpu: 9, memory: 9GiB}}\n"
+                       "- {name: far, devices: {far: 2}, link: {bandwidth: 1GB/s, latency: 5us},"
+                       " host: {cpu: 9, memory: 9GiB}}\n"
+                       "network: {bandwidth: 1Gbit/s, latency: 5us}\n")
+    job = {"epochs": 1, "samples": 40000, "batch": 8, "model": str(model), "worker": {"gpu": gpus}, "server": {},
+           "min_workers": 1, "max_nodes": 1, "workers_per_server": 8, "utility": {"kind": "constant", "value": 1}}
+    jobs = tmp_path / "jobs.yaml"
+    jobs.write_text(json.dumps({"slot": "60s", "slots": 400, "jobs": [
+        job | {"name": "one", "arrival": 0}, job | {"name": "two", "arrival": 0}]}))
+    return jobs, cluster, profile
+
+
+def test_workers_of_several_gpus_have_the_best_plan_of_their_device_type(tmp_path):
+    """Two GPUs with a fast link sum gradients; with a slow one they are a pipeline. The schedule takes the time from
+    these plans, and the scripts of its phases find the same ones."""
+    jobs, cluster, profile = near_and_far(tmp_path, 40e6, 2)
+    result = checked(tmp_path, jobs, cluster, "--policy", "fifo", "--profile", profile)
+    for entry in result["jobs"]:
+        plans = entry["plans"]
+        assert plans["near"]["schedule"] == "data-parallel" and plans["near"]["stages"] == 1
+        assert plans["far"]["schedule"] in ("1f1b", "gpipe") and plans["far"]["stages"] == 2
+        assert plans["near"]["iterationSeconds"] < plans["far"]["iterationSeconds"]
+        for kind, plan in plans.items():
+            assert entry["sampleSeconds"][kind] == pytest.approx(plan["iterationSeconds"] / 8)
+    assert {row["node"] for row in result["allocations"]} == {"near", "far"}
+    for path in (tmp_path / "out").glob("jobs/*/slot-*/run.sh"):
+        command = path.read_text().split("||\n")[1].split("\nexec")[0].replace("\\\n", " ")
+        run = subprocess.run(["bash", "-c", command], cwd=path.parent, capture_output=True, text=True,
+                             env=os.environ | {"heterplan": str(BINARY)})
+        assert run.returncode == 0, command + run.stderr
+        made = json.loads((path.parent / "plan/plan.json").read_text())
+        kind = json.loads((path.parent / "allocation.json").read_text())["nodes"][0]["node"]
+        plan = result["jobs"][0]["plans"][kind]
+        assert made["schedule"] == plan["schedule"] and len(made["stages"]) == plan["stages"]
+        assert made["iterationSeconds"] == pytest.approx(plan["iterationSeconds"], rel=0.02)
+
+
+def test_a_model_that_is_too_large_for_a_gpu_trains_on_two(tmp_path):
+    """12 GB of parameters and as much of gradients; a GPU has 16 GB."""
+    jobs, cluster, profile = near_and_far(tmp_path, 3e9, 1)
+    run = schedule(jobs, "--cluster", cluster, "--profile", profile, "-o", tmp_path / "one")
+    assert run.returncode == 1 and "fits in the memory of no GPU type" in run.stderr
+    jobs, cluster, profile = near_and_far(tmp_path, 3e9, 2)
+    result = checked(tmp_path, jobs, cluster, "--profile", profile)
+    assert all(plan["stages"] == 2 for entry in result["jobs"] for plan in entry["plans"].values())
+    assert all(entry["admitted"] for entry in result["jobs"])
+    jobs, cluster, profile = near_and_far(tmp_path, 6e9, 2)
+    run = schedule(jobs, "--cluster", cluster, "--profile", profile, "-o", tmp_path / "two")
+    assert run.returncode == 1 and "no node of the cluster has 2 GPUs of one type that train" in run.stderr

@@ -2,6 +2,7 @@
 
 #include "Commands.h"
 #include "Options.h"
+#include "WorkerPlans.h"
 
 #include "search/jobs/read/JobsReader.h"
 #include "search/jobs/read/ModelTimes.h"
@@ -38,6 +39,7 @@ std::string absolutePath(StringRef path) {
 Error readModels(Workload &workload, StringRef jobsFile, const CostOptions &costOptions,
                  const ModelOptions &reading) {
   std::map<std::string, LayerGraph> graphs;
+  WorkerPlans plans(costOptions);
   for (Job &job : workload.jobs) {
     if (job.model.empty())
       continue;
@@ -56,6 +58,8 @@ Error readModels(Workload &workload, StringRef jobsFile, const CostOptions &cost
         readCosts(costOptions, entry->second, Optimizer::Sgd, Precision::Fp32);
     if (!costs)
       return costs.takeError();
+    if (Error error = plans.plan(job, path, entry->second))
+      return error;
     if (Error error = setTimes(job, entry->second, costs->cluster, *costs->model))
       return error;
     job.model = absolutePath(path);
@@ -81,8 +85,8 @@ Expected<Workload> readTrace(const WorkloadOptions &options, TraceOptions readin
     names.push_back(form.name);
   if (Expected<size_t> form = choiceOption("--trace", options.trace, names); !form)
     return form.takeError();
-  if ((options.trace == "gavel") == options.throughputs.empty())
-    return usageError("--throughputs") << "goes with --trace gavel, which needs it";
+  if (options.trace == "gavel" && options.throughputs.empty())
+    return usageError("--throughputs") << "is needed with --trace gavel";
   if (!options.throughputs.empty()) {
     Expected<std::string> speeds = readFile(options.throughputs, largestTrace);
     if (!speeds)
@@ -100,7 +104,7 @@ Error checkSources(const WorkloadOptions &options) {
   if (options.jobs.empty() == options.generate.empty())
     return usageError("JOBS") << "give a jobs file, or --generate, or --state";
   if (!options.throughputs.empty() && options.trace.empty())
-    return usageError("--throughputs") << "goes with --trace gavel, which needs it";
+    return usageError("--throughputs") << "goes with --trace";
   bool hasSlots = !options.slot.empty() || !options.slots.empty();
   if (hasSlots && options.trace.empty() && options.generate.empty())
     return usageError(options.slot.empty() ? "--slots" : "--slot")
@@ -115,7 +119,8 @@ void addWorkloadOptions(CLI::App &command, WorkloadOptions &options) {
     forms += (forms.empty() ? "" : "; ") + std::string(form.name) + ": " + form.help;
   addText(command, "--trace", options.trace, "FORM", "JOBS is a trace. " + forms);
   addText(command, "--throughputs", options.throughputs, "FILE",
-          "with --trace gavel: steps a second by device type and job type (JSON)");
+          "with --trace gavel: steps a second by device type and job type (JSON); with other "
+          "traces: speed by GPU model of the trace and device type of the cluster (YAML or JSON)");
   addText(command, "--generate", options.generate, "N",
           "in place of JOBS: draw N jobs as the publication of PD-ORS does");
   addText(command, "--slot", options.slot, "TIME",

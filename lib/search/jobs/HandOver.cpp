@@ -100,7 +100,21 @@ cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 job=$(cd .. && pwd) heterplan=${HETERPLAN:-heterplan}
 )sh";
 
-std::string commandsOf(const Job &job, const Segment &segment,
+/// The plan of a segment of one worker; null: `compile` chooses among the usual schedules.
+const WorkerPlan *planOf(const Problem &problem, const Job &job, const Segment &segment) {
+  if (!job.plans || workersOf(segment.rows) != 1)
+    return nullptr;
+  for (const Row &row : segment.rows)
+    if (row.workers > 0) {
+      const Machines &machines = problem.machines();
+      const Site &site = machines.sites()[row.site];
+      auto plan = job.plans->find(machines.cluster().types[site.gpuType].name);
+      return plan == job.plans->end() ? nullptr : &plan->second;
+    }
+  return nullptr;
+}
+
+std::string commandsOf(const Problem &problem, const Job &job, const Segment &segment,
                        const std::vector<std::string> &arguments) {
   int64_t last = segment.stepsBefore + segment.steps;
   if (last == 0)
@@ -109,6 +123,9 @@ std::string commandsOf(const Job &job, const Segment &segment,
                      "[[ plan/plan.json -nt cluster.yaml ]] ||\n  \"$heterplan\" compile " +
                      shellWord(job.model) + " --cluster cluster.yaml --batch " +
                      std::to_string(job.batch) + " -o plan";
+  const WorkerPlan *plan = planOf(problem, job, segment);
+  if (plan && plan->schedule == "burst") // which `compile` does not look for by itself
+    text += " --schedule burst";
   for (const std::string &argument : arguments)
     text += " " + shellWord(argument);
   int64_t every = std::max<int64_t>(1, segment.steps / checkpointsOfSegment);
@@ -155,7 +172,8 @@ std::vector<HandOverFile> handOver(const Problem &problem, const Schedule &sched
       result.push_back({folder + files[0], allocationOf(problem, job, segment)});
       result.push_back({folder + files[1], cluster.yaml});
       result.push_back({folder + files[2], cluster.hosts});
-      result.push_back({folder + files[3], commandsOf(problem.job(job), segment, arguments), true});
+      result.push_back(
+          {folder + files[3], commandsOf(problem, problem.job(job), segment, arguments), true});
     }
   }
   return result;

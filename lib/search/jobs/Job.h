@@ -47,6 +47,13 @@ struct JobDeadline {
   bool operator==(const JobDeadline &) const = default;
 };
 
+/// The best plan of a worker of several GPUs of one type, on one node.
+struct WorkerPlan {
+  std::string schedule; // "data-parallel", "1f1b", ... as plans name it
+  int stages = 1;
+  Seconds iteration{}; // of the whole batch
+};
+
 struct Job {
   std::string name;
   int arrival = 0;  // slot
@@ -61,7 +68,10 @@ struct Job {
   std::map<std::string, Seconds> sampleTimes;
   Bytes gradient{};
   Utility utility;
-  std::string model;   // where time and gradient come from it
+  std::string model; // where time and gradient come from it
+  /// By GPU type, if the workers of a job with a model have several GPUs: the plan that their time
+  /// comes from. A type that is not there cannot train the model.
+  std::optional<std::map<std::string, WorkerPlan>> plans;
   std::string command; // of the shell: what a worker or server runs on a real cluster
   Location location{};
   Location modelLocation{}, queueLocation{};

@@ -47,6 +47,20 @@ void writeSampleSeconds(JsonWriter &json, const Problem &problem, int index) {
   });
 }
 
+/// The plans of a worker by device type.
+void writePlans(JsonWriter &json, const Job &job) {
+  if (!job.plans)
+    return;
+  json.attributeObject("plans", [&] {
+    for (const auto &[type, plan] : *job.plans)
+      json.attributeObject(type, [&] {
+        json.attribute("schedule", plan.schedule);
+        json.attribute("stages", plan.stages);
+        json.attribute("iterationSeconds", plan.iteration.value());
+      });
+  });
+}
+
 void writeSlot(JsonWriter &json, const char *key, bool isKnown, int slot) {
   isKnown ? json.attribute(key, slot) : json.attribute(key, std::nan(""));
 }
@@ -63,6 +77,7 @@ void writeJob(JsonWriter &json, const Problem &problem, const Schedule &schedule
     writeSlot(json, "completion", admitted, admitted ? plan.completion() : 0);
     json.attribute("utility", utilityOf(problem, schedule, index));
     writeSampleSeconds(json, problem, index);
+    writePlans(json, job);
     json.attribute("gradientBytes", job.gradient.value());
     json.attribute("minWorkers", job.minWorkers);
     json.attribute("sameType", *job.sameType);

@@ -68,6 +68,11 @@ Error setTimes(Job &job, const LayerGraph &graph, const Cluster &cluster, const 
                                     : device.deviceClass == DeviceClass::Cpu && device.cores > 0;
     if (!isOfUse)
       continue;
+    if (job.plans) {
+      if (auto plan = job.plans->find(device.name); plan != job.plans->end())
+        job.sampleTimes[device.name] = plan->second.iteration / double(job.batch);
+      continue;
+    }
     Expected<Seconds> time = sampleTime(graph, device, memoryOf(job, device), job.batch, costs);
     if (!time)
       return time.takeError();
@@ -79,6 +84,10 @@ Error setTimes(Job &job, const LayerGraph &graph, const Cluster &cluster, const 
   job.gradient = gradientOf(graph, job.batch);
   if (!job.sampleTimes.empty())
     return Error::success();
+  if (job.plans)
+    return Diagnostic(Diag::OutOfRange, job.modelLocation)
+           << "no node of the cluster has " << job.worker[Gpu]
+           << " GPUs of one type that train the model of job '" << job.name << "' with its batch";
   return Diagnostic(Diag::OutOfRange, job.modelLocation)
          << "the model of job '" << job.name << "' fits in the memory of no "
          << (job.runsOnGpus() ? "GPU type" : "CPU type with cores") << " of the cluster";

@@ -87,6 +87,25 @@ TEST(JobsHandOver, scriptsQuoteNamesAndFoldersAreSafe) {
   EXPECT_FALSE(jobs::isHandOverPath("jobs/a/checkpoints/run.sh"));
 }
 
+TEST(JobsHandOver, aBurstOfOneWorkerIsAskedFor) {
+  jobs::Job job = gpuJob("a");
+  job.model = "a.onnx";
+  job.worker[jobs::Gpu] = 2;
+  job.plans.emplace();
+  (*job.plans)["gpu"] = {"burst", 3, Seconds(1)};
+  Handed handed(job);
+  auto scriptOf = [&](int64_t workers) {
+    return handed.file(planOf({{3, {{0, workers, 1}}}}), "jobs/a/slot-0003/run.sh").text;
+  };
+  EXPECT_NE(scriptOf(1).find("-o plan --schedule burst"), std::string::npos) << scriptOf(1);
+  EXPECT_EQ(scriptOf(2).find("--schedule"), std::string::npos); // planned for one worker
+  (*job.plans)["gpu"].schedule = "1f1b";
+  EXPECT_EQ(Handed(job)
+                .file(planOf({{3, {{0, 1, 1}}}}), "jobs/a/slot-0003/run.sh")
+                .text.find("--schedule"),
+            std::string::npos);
+}
+
 TEST(JobsWorkerCluster, hasTheNodesAndDevicesOfTheWorkers) {
   Handed handed(gpuJob("a"));
   auto made = workerCluster(handed.problem, 0, {{0, 2, 0}, {1, 1, 1}, {2, 0, 1}});
