@@ -7,6 +7,8 @@
 #include "Table.h"
 
 #include "codegen/Report.h"
+#include "codegen/TorchTitanConfig.h"
+#include "codegen/TorchXComponent.h"
 #include "cost/Simulator.h"
 #include "ir/FileForms.h"
 #include "ir/PlanLimits.h"
@@ -21,11 +23,21 @@ using namespace llvm;
 namespace {
 
 struct InspectOptions {
-  std::string plan, format = "text", layer;
+  std::string plan, format = "text", layer, model;
+  ModelOptions reading;
   bool json = false;
 };
 
-enum Format : size_t { formatText, formatJson, formatDot, formatHtml, formatTrace };
+enum Format : size_t {
+  formatText,
+  formatJson,
+  formatDot,
+  formatHtml,
+  formatTrace,
+  formatTorchTitan,
+  formatTorchX
+};
+constexpr const char *formatNames = "text, json, dot, html, trace, torchtitan or torchx";
 
 const Pin *pinOf(const Plan &plan, StringRef layer) {
   for (const Pin &pin : plan.pins)
@@ -162,6 +174,31 @@ Expected<ExitStatus> showPredicted(const Plan &plan, const InspectOptions &optio
   return exitDone;
 }
 
+/// In the words of torchtitan, which names modules: those of the model.
+Expected<ExitStatus> showTorchTitan(const Plan &plan, const InspectOptions &options) {
+  if (options.model.empty())
+    return usageError("--format") << "torchtitan names modules of the model: add --model MODEL";
+  Expected<Program> program = readProgram(planDirectory(options.plan));
+  if (!program)
+    return program.takeError();
+  Expected<Model> model = readModel(options.model, options.reading);
+  if (!model)
+    return model.takeError();
+  Expected<std::string> text = emitTorchTitanConfig(plan, *program, model->layers);
+  if (!text)
+    return text.takeError();
+  outs() << *text;
+  return exitDone;
+}
+
+Expected<ExitStatus> showTorchX(const InspectOptions &options) {
+  Expected<Program> program = readProgram(planDirectory(options.plan));
+  if (!program)
+    return program.takeError();
+  outs() << emitTorchXComponent(*program);
+  return exitDone;
+}
+
 Expected<ExitStatus> showText(const Plan &plan, const InspectOptions &options) {
   auto alternatives = readAlternatives(planDirectory(options.plan), plan);
   if (!alternatives)
@@ -172,8 +209,9 @@ Expected<ExitStatus> showText(const Plan &plan, const InspectOptions &options) {
 }
 
 Expected<ExitStatus> inspect(const InspectOptions &options) {
-  Expected<size_t> format = choiceOption("--format", options.json ? "json" : options.format,
-                                         {"text", "json", "dot", "html", "trace"});
+  Expected<size_t> format =
+      choiceOption("--format", options.json ? "json" : options.format,
+                   {"text", "json", "dot", "html", "trace", "torchtitan", "torchx"});
   if (!format)
     return format.takeError();
   Expected<Plan> plan = readPlanAt(options.plan);
@@ -190,6 +228,10 @@ Expected<ExitStatus> inspect(const InspectOptions &options) {
   case formatDot:
     printPlanDot(outs(), *plan);
     break;
+  case formatTorchTitan:
+    return showTorchTitan(*plan, options);
+  case formatTorchX:
+    return showTorchX(options);
   default:
     return showPredicted(*plan, options, *format == formatTrace);
   }
@@ -202,9 +244,12 @@ void heterplan::addInspect(CLI::App &root, Action &action) {
   CLI::App *command = root.add_subcommand("inspect", "show a plan; why each layer is where it is");
   auto options = std::make_shared<InspectOptions>();
   addArgument(*command, "PLAN", options->plan, "plan.json or the directory that holds it");
-  addText(*command, "--format", options->format, "FORMAT", "text, json, dot, html or trace");
+  addText(*command, "--format", options->format, "FORMAT", formatNames);
+  addText(*command, "--model", options->model, "MODEL",
+          "the model that was planned, for --format torchtitan");
   addText(*command, "--layer", options->layer, "NAME",
           "explain where this layer is, as text or json");
   command->add_flag("--json", options->json, "the same as --format json");
+  addReadingOptions(*command, options->reading);
   command->callback([options, &action] { action = [options] { return inspect(*options); }; });
 }
