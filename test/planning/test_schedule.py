@@ -17,7 +17,7 @@ from conftest import BINARY, CLUSTERS, MODELS, SOURCE
 from jobs_checker import check
 
 EXAMPLE = SOURCE / "profiles/jobs/example.yaml"
-POLICIES = ["auto", "pd-ors", "fifo", "srtf", "drf", "dorm", "oasis", "gavel", "gavel-like", "themis-like",
+POLICIES = ["auto", "pd-ors", "fifo", "srtf", "drf", "dorm", "oasis", "gavel", "gavel-like", "gavel-sum", "gavel-cost", "themis-like",
             "sia-like", "fair-share"]
 
 

@@ -49,11 +49,33 @@ public:
   PolicyResult run(const Problem &problem, const PolicyOptions &options) const override;
 };
 
+/// The objectives of Gavel's linear models: the least throughput relative to an equal share, the
+/// sum of throughputs relative to the fastest type, or that sum over the prices of the devices,
+/// with deadlines as constraints unless they cannot all be met.
+enum class GavelObjective { MaxMin, Sum, Cost };
+
 /// Gavel (Narayanan et al., OSDI 2020) with its max-min fairness: a linear model gives each job a
 /// share of time on each device type, and in each slot the jobs that are behind these shares go
 /// first. A job has all of its workers on one type, or none.
 class Gavel : public SlotPolicy {
+public:
+  explicit Gavel(GavelObjective objective = GavelObjective::MaxMin) : objective(objective) {}
+
+private:
+  GavelObjective objective;
   void allocate(const SlotView &view, std::vector<Rows> &rows) const override;
+};
+
+/// Gavel with the largest sum of throughputs.
+class GavelSum : public Gavel {
+public:
+  GavelSum() : Gavel(GavelObjective::Sum) {}
+};
+
+/// Gavel with the most throughput for the price of the devices, where jobs end by their deadlines.
+class GavelCost : public Gavel {
+public:
+  GavelCost() : Gavel(GavelObjective::Cost) {}
 };
 
 /// Max-min fairness of throughput over device types (Narayanan et al., Gavel, OSDI 2020): a linear
