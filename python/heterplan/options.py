@@ -43,6 +43,7 @@ class CompileOptions(TypedDict, total=False):
     micro_batches: int
     recompute: Literal["auto", "never", "always"]
     shard_state: Literal["auto", "none", "optimizer", "gradients", "parameters"]
+    overlap_grad_reduce: bool
     tensor_parallel: int | Literal["auto"]
     amplification_limit: float
     widths: Literal["powers", "any"]
