@@ -35,6 +35,11 @@ struct Initializer {
   int64_t count() const;
 };
 
+/// The name of a tensor in messages.
+inline std::string quotedName(llvm::StringRef name) {
+  return "'" + name.take_front(100).str() + "'";
+}
+
 class Initializers {
 public:
   /// `path`: the file that `model` was read from.
