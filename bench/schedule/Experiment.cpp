@@ -12,6 +12,9 @@
 #include "support/StatedJobsOf.h"
 #include "support/Statistics.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -49,6 +52,18 @@ Cluster serversOf(int nodes) {
   cluster.nodes.push_back(group);
   cluster.network = {"", BytesPerSecond(1.25e9), Seconds(0), ""};
   return cluster;
+}
+
+/// The policies of a table: all, or those that HETERPLAN_POLICIES names ("fifo,srtf").
+std::vector<jobs::PolicyInfo> shownPolicies() {
+  const char *text = std::getenv("HETERPLAN_POLICIES");
+  llvm::SmallVector<llvm::StringRef, 8> names;
+  llvm::StringRef(text ? text : "").split(names, ',', -1, /*KeepEmpty=*/false);
+  std::vector<jobs::PolicyInfo> shown;
+  for (const jobs::PolicyInfo &info : jobs::policies())
+    if (names.empty() || llvm::is_contained(names, llvm::StringRef(info.name)))
+      shown.push_back(info);
+  return shown;
 }
 
 struct Setting {
@@ -250,7 +265,7 @@ void gavelTraces() {
     llvm::Expected<std::string> text = readFile(path, 1 << 28);
     if (!text)
       return llvm::consumeError(text.takeError());
-    for (const jobs::PolicyInfo &info : jobs::policies()) {
+    for (const jobs::PolicyInfo &info : shownPolicies()) {
       jobs::Machines machines(cluster);
       jobs::Workload workload = llvm::cantFail(
           jobs::parseTrace("gavel", *text, path, machines,
@@ -427,7 +442,7 @@ void rules() {
       "| policy | schedules | hold (arithmetic) | hold (Z3) | within the bound | changed | agree "
       "| broken |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n",
       wanted);
-  for (const jobs::PolicyInfo &info : jobs::policies()) {
+  for (const jobs::PolicyInfo &info : shownPolicies()) {
     RuleCounts counts;
     for (uint64_t seed = 20000; counts.schedules < wanted; ++seed) {
       test::RandomJobs random(seed, {5, 8, 3, seed % 2 == 1});

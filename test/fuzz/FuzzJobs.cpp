@@ -35,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzzing::expectDiagnostic(problem.takeError());
     return 0;
   }
-  for (const char *name : {"pd-ors", "fifo", "drf"}) {
+  for (const char *name : {"pd-ors", "fifo", "drf", "fair-share"}) {
     jobs::Schedule schedule = jobs::makePolicy(name)->run(*problem, {}).schedule;
     if (!(totalUtility(*problem, schedule) >= 0))
       fuzzing::fail("a schedule whose utility is no number");
