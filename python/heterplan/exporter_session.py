@@ -6,7 +6,25 @@ import contextlib
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Export:
+    """A module that is to be written as a file."""
+
+    module: nn.Module
+    inputs: dict[str, Tensor]  # by the names of its arguments
+    symbols: Mapping[str, Mapping[int, str]]  # names of symbolic axes, by input
+    path: str | os.PathLike[str]
+    output_names: Sequence[str] | None
+    opset: int
+    has_values: bool  # not on the meta device
 
 
 def output_names_of(given: Sequence[str] | None, count: int) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from .example import example_of, reached_parameters
 from .export_failures import refusal
+from .exporter_session import Export
 from .inputs import samples_in, taking
 from .newer_exporter import export_newer
 from .older_exporter import export_older
@@ -63,7 +64,7 @@ def export(
 
 
 def export_by(
-    exporters: Sequence[Callable[..., None]],
+    exporters: Sequence[Callable[[Export], None]],
     module: nn.Module,
     inputs: Inputs,
     path: str | os.PathLike[str],
@@ -93,7 +94,7 @@ def export_by(
         for exporter in exporters:
             example.forward = taking(forward, each)
             try:
-                exporter(example, each, symbols, path, output_names, opset, has_values)
+                exporter(Export(example, each, symbols, path, output_names, opset, has_values))
                 state_parameters(path, module, has_values, reached)
                 return Path(path)
             except (RuntimeError, torch.onnx.OnnxExporterError) as error:

@@ -7,54 +7,45 @@ import importlib.util
 import os
 import re
 import warnings
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .exporter_session import exporter_errors, output_names_of
+from .exporter_session import Export, exporter_errors, output_names_of
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import nn
 
 
-def export_newer(
-    example: nn.Module,
-    named: dict[str, Tensor],
-    symbols: Mapping[str, Mapping[int, str]],
-    path: str | os.PathLike[str],
-    output_names: Sequence[str] | None,
-    opset: int,
-    has_values: bool,
-) -> None:
+def export_newer(export: Export) -> None:
     """By torch.export, in training mode."""
     import torch
 
     if importlib.util.find_spec("onnxscript") is None:
         raise RuntimeError("the newer exporter of PyTorch needs the package onnxscript")
 
-    dims = {symbol: torch.export.Dim(symbol) for each in symbols.values() for symbol in each.values()}
+    dims = {symbol: torch.export.Dim(symbol) for each in export.symbols.values() for symbol in each.values()}
     with warnings.catch_warnings(), exporter_errors():
         warnings.simplefilter("ignore")
         program: Any = torch.onnx.export(
-            example.train(), (), kwargs=named, dynamo=True, optimize=False, verbose=False,
+            export.module.train(), (), kwargs=export.inputs, dynamo=True, optimize=False, verbose=False,
             dynamic_shapes={
-                name: {axis: dims[symbol] for axis, symbol in symbols[name].items()} for name in named
+                name: {axis: dims[symbol] for axis, symbol in export.symbols[name].items()} for name in export.inputs
             },
-            opset_version=max(opset, 18),
+            opset_version=max(export.opset, 18),
         )  # fmt: skip
     graph = program.model.graph
     if any(node.op_type == "ConcatFromSequence" for node in graph.all_nodes()):
         # A result of a loop, piece by piece, has no shape that is known before it runs.
         raise RuntimeError("the newer exporter of PyTorch writes an operator, such as EmbeddingBag, as a loop")
-    for value, name in zip(graph.outputs, output_names_of(output_names, len(graph.outputs)), strict=True):
+    for value, name in zip(graph.outputs, output_names_of(export.output_names, len(graph.outputs)), strict=True):
         if not value.is_graph_input() and not value.is_initializer():
             value.name = name
-    _name_tied(graph, example)
+    _name_tied(graph, export.module)
     _train_statistics(graph)
     _name_nodes(graph)
-    if has_values:
-        program.save(os.fspath(path))
+    if export.has_values:
+        program.save(os.fspath(export.path))
     else:
-        _save_without_values(program, path)
+        _save_without_values(program, export.path)
 
 
 def _name_tied(graph: Any, example: nn.Module) -> None:

@@ -5,45 +5,38 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from .exporter_session import exporter_errors, output_names_of
+from .exporter_session import Export, exporter_errors, output_names_of
 from .inputs import samples_in
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
 
-def export_older(
-    example: nn.Module,
-    named: dict[str, Tensor],
-    symbols: Mapping[str, Mapping[int, str]],
-    path: str | os.PathLike[str],
-    output_names: Sequence[str] | None,
-    opset: int,
-    has_values: bool,
-) -> None:
+def export_older(export: Export) -> None:
     """By TorchScript."""
     import torch
 
-    outputs = _batched_outputs(example, named, samples_in(named))
-    names = output_names_of(output_names, len(outputs))
-    axes = {name: dict(symbols[name]) for name in named}
+    outputs = _batched_outputs(export.module, export.inputs, samples_in(export.inputs))
+    names = output_names_of(export.output_names, len(outputs))
+    axes = {name: dict(export.symbols[name]) for name in export.inputs}
     axes.update({name: {0: "batch"} for name, has in zip(names, outputs, strict=True) if has})
-    example.train()
-    hook = _keep_buffers(example) if has_values else None
-    with warnings.catch_warnings(), _apart(has_values), _named_bounds(opset), exporter_errors():
+    export.module.train()
+    hook = _keep_buffers(export.module) if export.has_values else None
+    with warnings.catch_warnings(), _apart(export.has_values), _named_bounds(export.opset), exporter_errors():
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            example, (), os.fspath(path), kwargs=named, dynamo=False, export_params=has_values,
+            export.module, (), os.fspath(export.path), kwargs=export.inputs, dynamo=False,
+            export_params=export.has_values,
             training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False,
-            input_names=list(named), output_names=names, opset_version=opset,
+            input_names=list(export.inputs), output_names=names, opset_version=export.opset,
             dynamic_axes={name: each for name, each in axes.items() if each},
         )  # fmt: skip
     if hook is not None:
         hook.remove()
-    _write_bounds(path)
+    _write_bounds(export.path)
 
 
 def _batched_outputs(module: nn.Module, named: Mapping[str, Tensor], samples: int) -> list[bool]:
