@@ -13,7 +13,10 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <chrono>
+#include <cmath>
+#include <ctime>
 #include <functional>
+#include <limits>
 #include <mutex>
 
 using namespace heterplan;
@@ -38,56 +41,64 @@ SearchOptions quickly() {
   return options;
 }
 
-std::vector<Instance> simulatedInstances(ArrayRef<int> layers, ArrayRef<int> types, uint64_t seed) {
+std::vector<Instance> simulatedInstances(ArrayRef<int> layers, ArrayRef<int> types, uint64_t seed,
+                                         const std::string &only) {
   std::vector<std::function<Instance()>> makers;
   for (int layerCount : layers)
     for (int typeCount : types)
-      makers.push_back([=] {
-        return makeInstance("simulated" + (seed ? "-" + std::to_string(seed) : std::string()),
-                            simulatedModel(layerCount, uint64_t(layerCount) + seed),
-                            simulatedCluster(typeCount, uint64_t(typeCount) + seed),
-                            IterationModel::SteadyState, Objective::Cost, load,
-                            /*globalBatch=*/4096, seed ? quickly() : SearchOptions());
-      });
+      if (only.empty() || only == std::to_string(layerCount) + "x" + std::to_string(typeCount))
+        makers.push_back([=] {
+          return makeInstance("simulated" + (seed ? "-" + std::to_string(seed) : std::string()),
+                              simulatedModel(layerCount, uint64_t(layerCount) + seed),
+                              simulatedCluster(typeCount, uint64_t(typeCount) + seed),
+                              IterationModel::SteadyState, Objective::Cost, load,
+                              /*globalBatch=*/4096, seed ? quickly() : SearchOptions());
+        });
   std::vector<Instance> instances(makers.size());
   onTwoThreads(makers.size(), [&](size_t i) { instances[i] = makers[i](); });
   return instances;
 }
 
 /// The 34 problems that the strategies were first compared on.
-std::vector<Instance> firstInstances() {
-  std::vector<Instance> instances = publicationInstances();
-  for (Instance &instance : simulatedInstances({8, 16, 32, 64, 128}, {2, 4, 8, 16, 32, 64}, 0))
+std::vector<Instance> firstInstances(const std::string &only) {
+  std::vector<Instance> instances;
+  if (only.empty())
+    instances = publicationInstances();
+  for (Instance &instance :
+       simulatedInstances({8, 16, 32, 64, 128}, {2, 4, 8, 16, 32, 64}, 0, only))
     instances.push_back(std::move(instance));
   return instances;
 }
 
 /// 60 problems of sizes that neither those nor the training of policies have.
-std::vector<Instance> heldOutInstances() {
+std::vector<Instance> heldOutInstances(const std::string &only) {
   std::vector<Instance> instances;
   for (uint64_t seed : {1000, 2000})
     for (Instance &instance :
-         simulatedInstances({12, 24, 48, 96, 256}, {3, 6, 12, 24, 48, 64}, seed))
+         simulatedInstances({12, 24, 48, 96, 256}, {3, 6, 12, 24, 48, 64}, seed, only))
       instances.push_back(std::move(instance));
   return instances;
 }
 
 /// Seven models on three bundled clusters under the synchronous iteration model: the highest
 /// throughput, and the least cost at half of that.
-std::vector<Instance> synchronousInstances() {
+std::vector<Instance> synchronousInstances(const std::string &only) {
   std::vector<std::function<Instance()>> makers;
   for (const char *model :
        {"resnet50", "bert_base", "inception_v3", "vgg16", "mobilenet_v2", "gpt2_small", "dlrm"})
     for (const char *cluster : {"mixed-small", "mixed-64", "cloud-large"})
       for (auto [objective, floor] :
            {std::pair(Objective::Throughput, 0.0), {Objective::Cost, load}})
-        makers.push_back([=, objective = objective, floor = floor] {
-          return makeInstance(std::string(model) + ", " + cluster +
-                                  (objective == Objective::Cost ? ", cost" : ", throughput"),
-                              readModel(model), readBundledCluster(cluster),
-                              IterationModel::Synchronous, objective, floor, /*globalBatch=*/256,
-                              quickly());
-        });
+        if (StringRef(std::string(model) + ", " + cluster +
+                      (objective == Objective::Cost ? ", cost" : ", throughput"))
+                .contains(only))
+          makers.push_back([=, objective = objective, floor = floor] {
+            return makeInstance(std::string(model) + ", " + cluster +
+                                    (objective == Objective::Cost ? ", cost" : ", throughput"),
+                                readModel(model), readBundledCluster(cluster),
+                                IterationModel::Synchronous, objective, floor, /*globalBatch=*/256,
+                                quickly());
+          });
   std::vector<Instance> instances(makers.size());
   onTwoThreads(makers.size(), [&](size_t i) { instances[i] = makers[i](); });
   return instances;
@@ -112,6 +123,7 @@ struct Settings {
   int64_t evaluations = 0; // 0: as many as the strategy likes
   std::string policies;
   bool zeroShot = false;
+  std::string problem;           // the only one: LAYERSxTYPES, or part of its name; empty: all
   std::vector<std::string> only; // strategies; empty: all
 };
 
@@ -119,6 +131,40 @@ struct Task {
   const Instance *instance;
   const char *strategy;
   int seed;
+};
+
+/// The best objective after some numbers of evaluations.
+class Curve {
+public:
+  explicit Curve(int64_t limit) : limit(limit) {}
+  /// What follows the search, from nothing done, is not part of it.
+  void add(double done, double best) {
+    ended |= done < before;
+    before = done;
+    if (ended)
+      return;
+    for (size_t i = 0; i < std::size(counts); ++i)
+      if (double(counts[i]) >= done * double(limit) - 0.5)
+        values[i] = best;
+  }
+  void print(raw_ostream &os) const {
+    const char *separator = ", \"curve\": {";
+    for (size_t i = 0; i < std::size(counts) && counts[i] <= limit; ++i) {
+      os << separator << '"' << counts[i] << "\": ";
+      std::isfinite(values[i]) ? os << format("%.9g", values[i]) : os << "null";
+      separator = ", ";
+    }
+    if (limit >= counts[0])
+      os << '}';
+  }
+
+private:
+  static constexpr int64_t counts[] = {16, 32, 64, 125, 250, 500, 1000};
+  const int64_t limit;
+  double before = 0;
+  bool ended = false;
+  std::vector<double> values =
+      std::vector<double>(std::size(counts), std::numeric_limits<double>::infinity());
 };
 
 void solve(const Task &task, const Settings &settings, std::mutex &printing) {
@@ -129,6 +175,9 @@ void solve(const Task &task, const Settings &settings, std::mutex &printing) {
   options.evaluationLimit = settings.evaluations;
   if (settings.evaluations > 0)
     options.workLimit *= 5; // evaluations are what ends the search
+  Curve curve(settings.evaluations);
+  if (settings.evaluations > 0)
+    options.progress = [&](double done, double best) { curve.add(done, best); };
   auto began = std::chrono::steady_clock::now();
   Expected<SearchOutcome> found = search(problem, task.strategy, options);
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - began;
@@ -140,6 +189,7 @@ void solve(const Task &task, const Settings &settings, std::mutex &printing) {
          << ", \"held_out\": " << (settings.heldOut ? "true" : "false")
          << ", \"synchronous\": " << (settings.synchronous ? "true" : "false")
          << ", \"seconds\": " << format("%.4f", seconds.count());
+  curve.print(outs());
   if (error.empty() && found->plan)
     outs() << ", \"objective\": " << format("%.12g", found->plan->objectiveValue)
            << ", \"cost\": " << format("%.12g", found->plan->costPerMillionSamples.value())
@@ -149,6 +199,13 @@ void solve(const Task &task, const Settings &settings, std::mutex &printing) {
   outs().flush();
   if (!error.empty())
     errs() << task.strategy << ": " << error;
+}
+
+/// Of this thread on a core.
+double threadSeconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return double(now.tv_sec) + double(now.tv_nsec) * 1e-9;
 }
 
 /// 64 rollouts of the pretrained policy, from which nothing is learned.
@@ -161,22 +218,21 @@ void drawOnly(const Task &task, const Settings &settings, std::mutex &printing) 
   Policy policy(PolicyKind::Transformer, options.seed);
   if (std::string path = settings.policies + "/transformer.policy"; !settings.policies.empty())
     policy = check(Policy::parse(check(readFile(path, 16 << 20)), path, policy.kind()));
-  auto began = std::chrono::steady_clock::now();
+  double began = threadSeconds();
   Evaluator evaluator(problem);
-  auto prepared = std::chrono::steady_clock::now();
+  double prepared = threadSeconds();
   AssignmentSearch search(evaluator, options, 1);
   Learner learner(search, std::move(policy));
   learner.draw(rollouts);
-  std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - prepared,
-                                whole = std::chrono::steady_clock::now() - began;
+  double ended = threadSeconds();
   std::lock_guard lock(printing);
   outs() << "{\"instance\": \"" << task.instance->name << "\", \"layers\": " << problem.graph.size()
          << ", \"types\": " << problem.cluster.types.size()
          << ", \"strategy\": \"zero-shot\", \"seed\": " << task.seed
          << ", \"evaluations\": " << rollouts
          << ", \"held_out\": " << (settings.heldOut ? "true" : "false")
-         << ", \"seconds\": " << format("%.4f", seconds.count())
-         << ", \"with_setup\": " << format("%.4f", whole.count());
+         << ", \"seconds\": " << format("%.4f", ended - prepared)
+         << ", \"with_setup\": " << format("%.4f", ended - began);
   if (search.bestPlacement())
     outs() << ", \"cost\": " << format("%.12g", search.bestScore());
   outs() << "}\n";
@@ -195,6 +251,8 @@ Settings readSettings(ArrayRef<std::string> arguments) {
       settings.zeroShot = true;
     else if (word == "--seeds" && i + 1 < arguments.size())
       settings.seeds = std::stoi(arguments[++i]);
+    else if (word == "--problem" && i + 1 < arguments.size())
+      settings.problem = arguments[++i];
     else if (word == "--evaluations" && i + 1 < arguments.size())
       settings.evaluations = std::stoll(arguments[++i]);
     else if (word == "--policies" && i + 1 < arguments.size())
@@ -210,15 +268,16 @@ Settings readSettings(ArrayRef<std::string> arguments) {
 /// FOLDER] [STRATEGY ...]
 int main(int count, char **arguments) {
   Settings settings = readSettings(std::vector<std::string>(arguments + 1, arguments + count));
-  std::vector<Instance> instances = settings.synchronous ? synchronousInstances()
-                                    : settings.heldOut   ? heldOutInstances()
-                                                         : firstInstances();
+  std::vector<Instance> instances = settings.synchronous ? synchronousInstances(settings.problem)
+                                    : settings.heldOut   ? heldOutInstances(settings.problem)
+                                                         : firstInstances(settings.problem);
   std::vector<Task> tasks;
-  for (const Instance &instance : instances)
-    for (const StrategyInfo &info : strategies())
-      for (int seed = 0; seed < (draws(info.name) ? settings.seeds : 1); ++seed)
-        if (settings.only.empty() ? canRun(info.name, *instance.problem)
-                                  : is_contained(settings.only, info.name))
+  for (int seed = 0; seed < settings.seeds; ++seed)
+    for (const Instance &instance : instances)
+      for (const StrategyInfo &info : strategies())
+        if ((seed == 0 || draws(info.name)) &&
+            (settings.only.empty() ? canRun(info.name, *instance.problem)
+                                   : is_contained(settings.only, info.name)))
           tasks.push_back({&instance, info.name, seed});
   std::mutex printing;
   if (settings.zeroShot) {

@@ -19,8 +19,8 @@ using namespace heterplan::bench;
 using namespace llvm;
 
 namespace {
-constexpr int problems = 192, validationProblems = 48, batch = 8;
-constexpr int imitationEpochs = 6, ownRounds = 4;
+constexpr int problems = 96, validationProblems = 32, batch = 8;
+constexpr int imitationEpochs = 4, ownRounds = 2;
 constexpr double imitationRate = 2e-4, ownRate = 1e-4;
 
 /// A problem with the steps that lead to the plan of `auto`, from the limit of the floor or of the

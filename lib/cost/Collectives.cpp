@@ -229,10 +229,7 @@ Seconds transferTime(const Cluster &cluster, const DeviceGroup &from, Samples fr
   return transferPath(cluster, from, to).time(fromShare, toShare, perSample, fixed);
 }
 
-Seconds leastTransferTime(const Cluster &cluster, const DeviceGroup &group, bool inNode,
-                          Samples share, Bytes perSample, Bytes fixed) {
-  if (perSample == Bytes(0) && fixed == Bytes(0))
-    return Seconds(0);
+FastestPath::FastestPath(const Cluster &cluster, const DeviceGroup &group, bool inNode) {
   Link best = cluster.network;
   auto improve = [&](const Link &link) {
     best.bandwidth = std::max(best.bandwidth, link.bandwidth);
@@ -242,13 +239,21 @@ Seconds leastTransferTime(const Cluster &cluster, const DeviceGroup &group, bool
     improve(zone.network);
   for (const PlaceLink &link : cluster.links)
     improve(link.network);
-  int perNode = shapeOf(cluster, group).devicesPerNode;
-  Seconds least = TransferPath{best, perNode, 1}.time(share, Samples(0), perSample, fixed);
-  if (inNode || commonNode(cluster, {&group})) {
-    const TransferPath inside{linkInNode(cluster, {&group}), 1, 1};
-    least = std::min(least, inside.time(share, Samples(0), perSample, fixed));
-  }
-  return least;
+  across = {best, shapeOf(cluster, group).devicesPerNode, 1};
+  if (inNode || commonNode(cluster, {&group}))
+    inside = TransferPath{linkInNode(cluster, {&group}), 1, 1};
+}
+
+Seconds FastestPath::time(Samples share, Bytes perSample, Bytes fixed) const {
+  if (perSample == Bytes(0) && fixed == Bytes(0))
+    return Seconds(0);
+  Seconds least = across.time(share, Samples(0), perSample, fixed);
+  return inside ? std::min(least, inside->time(share, Samples(0), perSample, fixed)) : least;
+}
+
+Seconds leastTransferTime(const Cluster &cluster, const DeviceGroup &group, bool inNode,
+                          Samples share, Bytes perSample, Bytes fixed) {
+  return FastestPath(cluster, group, inNode).time(share, perSample, fixed);
 }
 
 } // namespace heterplan

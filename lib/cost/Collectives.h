@@ -89,6 +89,19 @@ std::string placeOf(const Cluster &cluster, const DeviceGroup &group);
 Seconds transferTime(const Cluster &cluster, const DeviceGroup &from, Samples fromShare,
                      const DeviceGroup &to, Samples toShare, Bytes perSample, Bytes fixed);
 
+/// The fastest path to (or from) a group, whatever the group at the other end.
+class FastestPath {
+public:
+  /// `inNode`: the other end is in the same node, of several.
+  FastestPath(const Cluster &cluster, const DeviceGroup &group, bool inNode);
+  /// A lower bound of transferTime, where a device of the group has `share` samples.
+  Seconds time(Samples share, Bytes perSample, Bytes fixed) const;
+
+private:
+  TransferPath across;
+  std::optional<TransferPath> inside;
+};
+
 /// Lower bound of transferTime to (or from) `group`, whatever the group at the other end;
 /// `inNode`: in the same node, of several.
 Seconds leastTransferTime(const Cluster &cluster, const DeviceGroup &group, bool inNode,

@@ -1,7 +1,5 @@
 #include "cost/HeterPs.h"
 
-#include "cost/Collectives.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -97,17 +95,21 @@ HeterPsModel::HeterPsModel(const LayerGraph &graph, const Cluster &cluster, Samp
   }
 }
 
-std::vector<int> HeterPsModel::unitsToFit(const Cluster &cluster, int type) const {
+std::vector<HeterPsModel::Unit> HeterPsModel::unitsToFit(const Cluster &cluster, int type) const {
   int most = static_cast<int>(std::min<int64_t>(cluster.deviceCount(type), batch.value()));
-  std::vector<int> units;
+  std::vector<Unit> units;
+  auto add = [&](int count) {
+    units.push_back({count, Samples((batch.value() + count - 1) / count),
+                     FastestPath(cluster, {{{type, count}}}, /*inNode=*/false)});
+  };
   for (int k = 1; k < most; k *= 2)
-    units.push_back(k);
-  units.push_back(std::max(most, 1));
+    add(k);
+  add(std::max(most, 1));
   return units;
 }
 
 void HeterPsModel::fitType(const LayerGraph &graph, const Cluster &cluster, int type, Price price) {
-  std::vector<int> units = unitsToFit(cluster, type);
+  const std::vector<Unit> units = unitsToFit(cluster, type);
   TypeSums &total = sums[type];
   total.compute.resize(graph.size() + 1);
   total.transfer.resize(graph.size() + 1);
@@ -117,17 +119,14 @@ void HeterPsModel::fitType(const LayerGraph &graph, const Cluster &cluster, int 
     LayerFit fit;
     Bytes pushed = graph.layers[layer].denseBytes() * 2;
     Bytes rows = graph.layers[layer].lookupBytes() * 2;
-    for (int k : units) {
-      Samples share((batch.value() + k - 1) / k);
+    for (const auto &[k, share, path] : units) {
       LayerCost cost = price(layer, type, share);
       double both = (cost.forward + cost.backward).value();
       if (k == 1 && both > 0)
         fit.forwardShare = cost.forward.value() / both;
       computing.push_back({k, both});
-      Seconds sync =
-          leastTransferTime(cluster, {{{type, k}}}, /*inNode=*/false, Samples(0), Bytes(0), pushed);
-      Seconds lookup =
-          leastTransferTime(cluster, {{{type, k}}}, /*inNode=*/false, share, rows, Bytes(0));
+      Seconds sync = path.time(Samples(0), Bytes(0), pushed);
+      Seconds lookup = path.time(share, rows, Bytes(0));
       syncing.push_back({k, sync.value() / microBatches + lookup.value()});
     }
     fit.compute = fitAmdahl(computing);
@@ -140,14 +139,12 @@ void HeterPsModel::fitType(const LayerGraph &graph, const Cluster &cluster, int 
 }
 
 void HeterPsModel::fitCuts(const LayerGraph &graph, const Cluster &cluster, int type) {
-  std::vector<int> units = unitsToFit(cluster, type);
+  const std::vector<Unit> units = unitsToFit(cluster, type);
   auto fit = [&](Bytes perSample, Bytes fixed) {
     std::vector<std::pair<int, double>> points;
     points.reserve(units.size());
-    for (int k : units)
-      points.push_back({k, leastTransferTime(cluster, {{{type, k}}}, /*inNode=*/false,
-                                             Samples((batch.value() + k - 1) / k), perSample, fixed)
-                               .value()});
+    for (const Unit &unit : units)
+      points.push_back({unit.count, unit.path.time(unit.share, perSample, fixed).value()});
     return fitAmdahl(points);
   };
   for (const Cut &cut : graph.cuts()) {
@@ -168,6 +165,12 @@ AmdahlFit HeterPsModel::transferOf(int begin, int end, int type) const {
 
 double HeterPsModel::stageTime(int begin, int end, int type, int units) const {
   return std::max(computeOf(begin, end, type).at(units), transferOf(begin, end, type).at(units));
+}
+
+double HeterPsModel::leastTime(int begin, int end, int type, int units) const {
+  const TypeSums &of = sums[type];
+  return std::max(computeOf(begin, end, type).at(units),
+                  difference(of.transfer[end], of.transfer[begin]).at(units));
 }
 
 int HeterPsModel::unitsFor(int begin, int end, int type, double limit) const {

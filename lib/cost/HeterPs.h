@@ -4,6 +4,7 @@
 // type are fitted to prices at several k.
 #pragma once
 
+#include "cost/Collectives.h"
 #include "cost/CostModel.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -55,6 +56,8 @@ public:
   /// CT and DT of layers [begin, end) on `type`, by the number of units.
   AmdahlFit computeOf(int begin, int end, int type) const;
   AmdahlFit transferOf(int begin, int end, int type) const;
+  /// ET without the tensors that the stage receives and sends; grows with the stage.
+  double leastTime(int begin, int end, int type, int units) const;
   /// Fewest units with which ET is at most `limit`; 0: no number is enough.
   int unitsFor(int begin, int end, int type, double limit) const;
   /// Fewest units of `type` with which `layer` is within `limit` in any stage: what a stage
@@ -85,7 +88,13 @@ private:
   Residuals residuals(int type, AmdahlFit LayerFit::*part) const;
   void fitType(const LayerGraph &graph, const Cluster &cluster, int type, Price price);
   void fitCuts(const LayerGraph &graph, const Cluster &cluster, int type);
-  std::vector<int> unitsToFit(const Cluster &cluster, int type) const;
+  /// A number of units to fit at, with the samples and the path of each.
+  struct Unit {
+    int count;
+    Samples share;
+    FastestPath path;
+  };
+  std::vector<Unit> unitsToFit(const Cluster &cluster, int type) const;
 
   Samples batch;
   int microBatches;

@@ -68,6 +68,8 @@ public:
       if (*best)
         found.push_back({static_cast<AlternativeKind>(kind), std::move(**best)});
     }
+    if (Error error = draw())
+      return error;
     sortByWorth(found, chosen);
     if (found.size() > options.most)
       found.resize(options.most);
@@ -91,6 +93,20 @@ private:
         best = forRequest(std::move(*outcome->plan));
     }
     return best;
+  }
+
+  Error draw() {
+    if (!options.draw || (options.stop && options.stop()))
+      return Error::success();
+    Expected<DrawnPlans> drawn =
+        options.draw(problem, chosen, [this](const Plan &plan) { return isNew(plan); });
+    if (!drawn)
+      return drawn.takeError();
+    for (auto &[kind, plan] : {std::pair(AlternativeKind::OtherDevices, &drawn->otherDevices),
+                               std::pair(AlternativeKind::OtherCuts, &drawn->otherCuts)})
+      if (*plan && isNew(**plan))
+        found.push_back({kind, forRequest(std::move(**plan))});
+    return Error::success();
   }
 
   bool isNew(const Plan &plan) const {
@@ -168,6 +184,10 @@ std::vector<Problem> problemsOfHalfTheDevices(const Problem &problem, const Plan
     limit(half.request, type, used.count(type) ? std::max(1, used[type] / 2) : 0);
   return {half};
 }
+
+std::vector<Problem> problemsOfOtherDevices(const Problem &, const Plan &) { return {}; }
+
+std::vector<Problem> problemsOfOtherCuts(const Problem &, const Plan &) { return {}; }
 
 Expected<std::vector<AlternativePlan>> alternativesTo(const Problem &problem, const Plan &chosen,
                                                       SearchOne search,

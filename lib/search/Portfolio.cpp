@@ -53,7 +53,9 @@ public:
   }
 
 private:
-  static constexpr double workShare = 0.02; // of each member in each round
+  /// Of each member in each round; more of learning where bounds are weak, as problems are large.
+  static constexpr double workShare = 0.02, learningShare = 0.1;
+  static constexpr size_t largeProblem = 4096; // cuts times types
 
   /// The table of all stages has to fit into memory, and to be filled in time.
   bool labelsFit() const {
@@ -133,7 +135,9 @@ private:
       Evaluator own(evaluator.problem, cuts);
       SearchOptions mine = options;
       mine.seed = options.seed * 2 + round;
-      Expected<Solution> solution = members[member](own, mine, workShare, best.placement);
+      const bool isLarge = cuts.size() * evaluator.problem.cluster.types.size() >= largeProblem;
+      double share = isLarge && members[member] == learn ? learningShare : workShare;
+      Expected<Solution> solution = members[member](own, mine, share, best.placement);
       if (solution)
         results[member].solution = std::move(*solution);
       results[member].failure =

@@ -33,10 +33,17 @@ Expected<std::vector<AlternativePlan>> findAlternatives(const Plan &plan,
     searching.gap = std::max(searching.gap, closeEnough);
     return search(problem, options.strategy, searching);
   };
+  auto draw = [&](const Problem &problem, const Plan &chosen, IsNew isNew) {
+    SearchOptions drawing = inputs.searching;
+    drawing.stop = &interrupted;
+    drawing.workLimit = std::min(drawing.workLimit, mostWork);
+    return drawPlans(problem, chosen, drawing, isNew);
+  };
   int begun = 0, searches = 0;
   bool isCut = false;
   AlternativeOptions comparing;
   comparing.most = size_t(*most);
+  comparing.draw = draw;
   comparing.stop = [&] {
     bool isOver = inputs.searching.deadline.passed();
     isCut |= isOver;

@@ -146,7 +146,7 @@ int StageEvaluator::leastCount(LayerRange range, int type, double limit, int mic
   int64_t batch = fullSize(microBatches);
   auto enough = [&](int count) {
     int64_t share = (batch + count - 1) / count;
-    return holds(range, type, count, microBatches, inFlight) &&
+    return (inFlight == 0 || holds(range, type, count, microBatches, inFlight)) &&
            (fit || costs.computing(range, {}, type, share, microBatches) <= Seconds(limit));
   };
   int low = fit ? fit->unitsFor(range.begin, range.end, type, limit) : 1;

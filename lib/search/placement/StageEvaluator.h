@@ -86,7 +86,8 @@ public:
   /// Whether `count` devices of `type` hold the stage in any mode.
   bool holds(LayerRange range, int type, int count, int microBatches, int inFlight);
   /// Fewest devices of `type` with which a micro-batch takes layers `range` at most `limit`
-  /// seconds, transfers of their own not counted; 0: no number that there is.
+  /// seconds, transfers of their own not counted; 0: no number that there is. `inFlight` 0: memory
+  /// is not looked at.
   int leastCount(LayerRange range, int type, double limit, int microBatches, int inFlight);
 
   /// Samples of a full micro-batch.

@@ -34,9 +34,30 @@ const AssignmentSearch::Assessment &AssignmentSearch::assess(const TypeAssignmen
     best = assignment;
     placement = std::move(sizing->placement);
   }
+  if (options.evaluationLimit > 0 && options.progress)
+    options.progress(progress(), bestObjective);
   if (known.size() >= mostKnown)
     return unknown;
   return known.emplace(std::pair(assignment.choice, assignment.actions), unknown).first->second;
+}
+
+std::vector<TypeAssignment> AssignmentSearch::bestAssignments(size_t most) const {
+  std::vector<std::pair<double, const std::pair<int, std::vector<int>> *>> order;
+  for (const auto &[assignment, assessment] : known)
+    if (assessment.objective < std::numeric_limits<double>::infinity())
+      order.push_back({assessment.objective, &assignment});
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto &a, const auto &b) { return a.first < b.first; });
+  order.resize(std::min(order.size(), most));
+  std::vector<TypeAssignment> result;
+  for (const auto &[objective, assignment] : order)
+    result.push_back({assignment->second, assignment->first});
+  return result;
+}
+
+std::optional<Placement> AssignmentSearch::placementOf(const TypeAssignment &assignment) {
+  std::optional<Provisioner::Sized> sized = provisioner.size(assignment);
+  return sized ? std::optional(std::move(sized->placement)) : std::nullopt;
 }
 
 void AssignmentSearch::consider(const std::optional<Placement> &other) {
@@ -108,8 +129,35 @@ bool AssignmentSearch::improveGroup() {
   return bestObjective < before;
 }
 
-/// Placements with another group for `stage`, its end one cut further or nearer, or one stage with
-/// the next.
+/// Placements with `stage` in two, divided behind its first block, in the middle or before its last
+/// one. Either part gets another group of one type.
+void AssignmentSearch::addDivisions(const Placement &current, size_t stage,
+                                    std::vector<Placement> &into) const {
+  const std::vector<int> &at = evaluator.space.positions;
+  const PlacedStage &whole = current.stages[stage];
+  auto begin = std::lower_bound(at.begin(), at.end(), whole.begin),
+       end = std::lower_bound(at.begin(), at.end(), whole.end);
+  const bool isMixed = whole.group.counts.size() > 1; // perhaps only where it has all layers
+  if (int(current.stages.size()) >= evaluator.space.maxStages || end - begin < 2 || isMixed)
+    return;
+  std::vector<int> cuts{*(begin + 1), *(begin + (end - begin) / 2), *(end - 1)};
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  for (int cut : cuts)
+    for (const GroupOption &option : evaluator.space.options) {
+      if (option.group.sharesNode() || option.wholeModelOnly || option.group.counts.size() > 1)
+        continue;
+      for (size_t part : {stage, stage + 1}) {
+        into.push_back(current);
+        std::vector<PlacedStage> &stages = into.back().stages;
+        stages.insert(stages.begin() + int64_t(stage), whole);
+        stages[stage].end = stages[stage + 1].begin = cut;
+        stages[part].group = option.group;
+      }
+    }
+}
+
+/// Placements with another group for `stage`, the group of a later stage and the other way round,
+/// its end one cut further or nearer, one stage with the next, or the stage in two.
 std::vector<Placement> AssignmentSearch::neighboursOf(const Placement &current,
                                                       size_t stage) const {
   std::vector<Placement> result;
@@ -118,6 +166,11 @@ std::vector<Placement> AssignmentSearch::neighboursOf(const Placement &current,
       result.push_back(current);
       result.back().stages[stage].group = option.group;
     }
+  for (size_t later = stage + 1; later < current.stages.size(); ++later) {
+    result.push_back(current);
+    std::swap(result.back().stages[stage].group, result.back().stages[later].group);
+  }
+  addDivisions(current, stage, result);
   if (stage + 1 == current.stages.size())
     return result;
   const std::vector<int> &at = evaluator.space.positions;
@@ -164,14 +217,21 @@ void AssignmentSearch::climb(Placement current) {
   }
 }
 
-void AssignmentSearch::climbFromEachCount() {
-  std::map<int, std::pair<double, const std::vector<int> *>> starts; // by number of micro-batches
+void AssignmentSearch::climbFromFewCounts() {
+  constexpr size_t most = 4; // the best ones
+  using Start = std::pair<double, const std::vector<int> *>;
+  std::map<int, Start> starts; // by number of micro-batches
   for (const auto &[assignment, assessment] : known) {
-    auto &start = starts.try_emplace(assignment.first, assessment.objective, nullptr).first->second;
+    Start &start =
+        starts.try_emplace(assignment.first, assessment.objective, nullptr).first->second;
     if (!start.second || assessment.objective < start.first)
       start = {assessment.objective, &assignment.second};
   }
-  for (const auto &[choice, start] : starts)
+  std::vector<std::pair<int, Start>> order(starts.begin(), starts.end());
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto &a, const auto &b) { return a.second.first < b.second.first; });
+  order.resize(std::min(order.size(), most));
+  for (const auto &[choice, start] : order)
     if (std::optional<Provisioner::Sized> from = provisioner.size({*start.second, choice}))
       climb(std::move(from->placement));
 }
@@ -184,7 +244,7 @@ void AssignmentSearch::descend() {
   tryWholeModel();
   while (improveGroup())
     ;
-  climbFromEachCount();
+  climbFromFewCounts();
 }
 
 namespace {
@@ -213,7 +273,7 @@ TypeAssignment neighbour(const AssignmentSpace &assignments, TypeAssignment assi
   auto [begin, end] = runAround(assignments, assignment, block);
   const std::vector<int> &list = assignments.allowedAt(block);
   int action = list[draw(random, int(list.size()))];
-  switch (draw(random, assignments.choices > 1 ? 6 : 5)) {
+  switch (draw(random, assignments.choices > 1 ? 7 : 6)) {
   case 0: // the run grows to the left or to the right
     if (begin > 0 && draw(random, 2))
       put(assignments, assignment, std::max(0, begin - 1 - draw(random, 3)), begin,
@@ -239,6 +299,15 @@ TypeAssignment neighbour(const AssignmentSpace &assignments, TypeAssignment assi
   case 4: // one block
     assignment.actions[block] = action;
     break;
+  case 5: { // two runs change places
+    int from = assignment.actions[begin];
+    auto [otherBegin, otherEnd] =
+        runAround(assignments, assignment, draw(random, assignments.blocks));
+    int to = assignment.actions[otherBegin];
+    put(assignments, assignment, begin, end, to);
+    put(assignments, assignment, otherBegin, otherEnd, from);
+    break;
+  }
   default:
     assignment.choice = draw(random, assignments.choices);
   }

@@ -45,10 +45,15 @@ public:
 
   /// Changes one block, or the number of micro-batches, of the best assignment as long as that
   /// helps; then the group of one stage, which may have several types, or puts all layers on one
-  /// group. Does so from the best assignment of each number of micro-batches too, and moves cuts.
+  /// group. Does so from the best assignments of a few numbers of micro-batches too, exchanges the
+  /// groups of two stages, divides stages, and moves cuts.
   /// Ends with the work, or when no change helps.
   void descend();
 
+  /// At most `most` of those that were sized, the best first; feasible ones only.
+  std::vector<TypeAssignment> bestAssignments(size_t most) const;
+  /// The best sizing of `assignment`.
+  std::optional<Placement> placementOf(const TypeAssignment &assignment);
   const TypeAssignment &bestAssignment() const { return best; }
   const std::optional<Placement> &bestPlacement() const { return placement; }
   double bestScore() const { return bestObjective; }
@@ -62,8 +67,9 @@ private:
   void tryWholeModel();
   double tryPlacement(Placement other);
   std::vector<Placement> neighboursOf(const Placement &current, size_t stage) const;
+  void addDivisions(const Placement &current, size_t stage, std::vector<Placement> &into) const;
   void climb(Placement current);
-  void climbFromEachCount();
+  void climbFromFewCounts();
 
   const SearchOptions &options;
   Provisioner provisioner;
@@ -76,7 +82,7 @@ private:
 };
 
 /// Another assignment near `assignment`: a boundary moved, a run of blocks put on another type, two
-/// runs made one, a cut set or taken out, or other micro-batches.
+/// runs made one or exchanged, a cut set or taken out, or other micro-batches.
 TypeAssignment neighbour(const AssignmentSpace &assignments, TypeAssignment assignment,
                          std::mt19937_64 &random);
 

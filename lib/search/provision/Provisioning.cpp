@@ -1,11 +1,8 @@
 #include "search/provision/Provisioning.h"
 
-#include "llvm/ADT/STLExtras.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 using namespace llvm;
 
@@ -62,9 +59,10 @@ bool Provisioner::holdStages() {
     if (!evaluator.stages.mayRun({sizing.begin, sizing.end}, sizing.type))
       missing.rules = 1;
     const std::vector<Size> &of = sizes[sizing.type];
-    while (sizing.size < of.size() && !(isUseful(of[sizing.size]) && fits(stage)))
+    const int all = static_cast<int>(of.size());
+    while (sizing.size < all && !(isUseful(of[sizing.size]) && fits(stage)))
       ++sizing.size;
-    if (sizing.size == of.size())
+    if (sizing.size == all)
       missing.memory += 1.0 / count;
     else if ((left[sizing.type] -= of[sizing.size].slots) < 0)
       missing.devices += double(std::min(-left[sizing.type], of[sizing.size].slots)) /
@@ -93,17 +91,25 @@ bool Provisioner::fits(int stage) const {
 
 void Provisioner::price(int stage) {
   Sizing &sizing = stages[stage];
-  DeviceGroup group{{{sizing.type, sizes[sizing.type][sizing.size].count}}};
   int after = static_cast<int>(stages.size()) - stage; // itself counted
-  StageCost cost = evaluator.stages
-                       .evaluate({sizing.begin, sizing.end}, group, microBatches,
-                                 {after == 1, std::min(microBatches, after)})
-                       .cost;
-  sizing.forward = cost.forward.value();
-  sizing.backward = cost.backward.value();
-  sizing.sync = cost.synchronization.value();
-  sizing.share = cost.largestShare.value();
+  int inFlight = std::min(microBatches, after);
   ++steps;
+  if (knownStages.size() >= mostKnown)
+    knownStages.clear();
+  auto [entry, isNew] = knownStages.try_emplace({sizing.begin, sizing.end, sizing.type, sizing.size,
+                                                 microBatches, inFlight, int(after == 1)});
+  if (isNew) {
+    DeviceGroup group{{{sizing.type, sizes[sizing.type][sizing.size].count}}};
+    StageCost cost =
+        evaluator.stages
+            .evaluate({sizing.begin, sizing.end}, group, microBatches, {after == 1, inFlight})
+            .cost;
+    entry->second.forward = cost.forward.value();
+    entry->second.backward = cost.backward.value();
+    entry->second.sync = cost.synchronization.value();
+    entry->second.share = cost.largestShare.value();
+  }
+  static_cast<StageTimes &>(sizing) = entry->second;
 }
 
 /// Transfers between `stage` and the one before it.
@@ -111,22 +117,29 @@ void Provisioner::connect(int stage) {
   if (evaluator.rules.transfersArePartOfStages())
     return;
   Sizing &from = stages[stage - 1], &to = stages[stage];
-  DeviceGroup sender{{{from.type, sizes[from.type][from.size].count}}};
-  DeviceGroup receiver{{{to.type, sizes[to.type][to.size].count}}};
-  const Cut &cut = evaluator.cuts[to.begin];
-  const BoundaryCost cost = boundaryCost(evaluator.pathBetween(sender, receiver),
-                                         Samples(from.share), Samples(to.share), cut);
-  to.receive = cost.receive.value();
-  from.receiveGradient = cost.receiveGradient.value();
+  if (knownTransfers.size() >= mostKnown)
+    knownTransfers.clear();
+  auto [entry, isNew] =
+      knownTransfers.try_emplace({to.begin, from.type, from.size, to.type, to.size, microBatches});
+  if (isNew) {
+    DeviceGroup sender{{{from.type, sizes[from.type][from.size].count}}};
+    DeviceGroup receiver{{{to.type, sizes[to.type][to.size].count}}};
+    const BoundaryCost cost =
+        boundaryCost(evaluator.pathBetween(sender, receiver), Samples(from.share),
+                     Samples(to.share), evaluator.cuts[to.begin]);
+    entry->second = {cost.receive.value(), cost.receiveGradient.value()};
+  }
+  std::tie(to.receive, from.receiveGradient) = entry->second;
 }
 
 bool Provisioner::grow(int stage) {
   Sizing &sizing = stages[stage];
   const std::vector<Size> &of = sizes[sizing.type];
-  size_t next = sizing.size + 1;
-  while (next < of.size() && !isUseful(of[next]))
+  const int all = static_cast<int>(of.size());
+  int next = sizing.size + 1;
+  while (next < all && !isUseful(of[next]))
     ++next;
-  if (next == of.size())
+  if (next == all)
     return false;
   int more = of[next].slots - of[sizing.size].slots;
   if (more > left[sizing.type])
@@ -143,15 +156,21 @@ bool Provisioner::grow(int stage) {
 }
 
 /// Grows the slowest stage. If it cannot grow, other stages only shorten an iteration where their
-/// times add up.
+/// times add up. A stage that cannot grow now will never do so, as devices only become fewer.
 bool Provisioner::growSlowest() {
-  std::vector<int> order(stages.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return stages[a].time() > stages[b].time(); });
-  if (evaluator.rules.slowestDecides())
-    order.resize(1);
-  return llvm::any_of(order, [&](int stage) { return grow(stage); });
+  for (;;) {
+    int slowest = -1;
+    for (int stage = 0; stage < static_cast<int>(stages.size()); ++stage)
+      if (!stages[stage].isStuck && (slowest < 0 || stages[stage].time() > stages[slowest].time()))
+        slowest = stage;
+    if (slowest < 0)
+      return false;
+    if (grow(slowest))
+      return true;
+    stages[slowest].isStuck = true;
+    if (evaluator.rules.slowestDecides())
+      return false;
+  }
 }
 
 double Provisioner::iteration() const {
@@ -164,12 +183,23 @@ double Provisioner::iteration() const {
   return evaluator.rules.leastIteration(sums, microBatches);
 }
 
-Placement Provisioner::placement() const {
+std::vector<int> Provisioner::sizesInHand() const {
+  std::vector<int> result;
+  result.reserve(stages.size());
+  for (const Sizing &stage : stages)
+    result.push_back(stage.size);
+  return result;
+}
+
+/// The stages in hand with the sizes `sizeOf`.
+Placement Provisioner::placement(const std::vector<int> &sizeOf) const {
   Placement result;
   result.microBatches = microBatches;
-  for (const Sizing &stage : stages)
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const Sizing &stage = stages[i];
     result.stages.push_back(
-        {stage.begin, stage.end, DeviceGroup{{{stage.type, sizes[stage.type][stage.size].count}}}});
+        {stage.begin, stage.end, DeviceGroup{{{stage.type, sizes[stage.type][sizeOf[i]].count}}}});
+  }
   return result;
 }
 
@@ -188,13 +218,13 @@ double Provisioner::leastIteration() {
 }
 
 std::optional<Provisioner::Sized> Provisioner::size(const TypeAssignment &assignment) {
-  std::optional<Sized> best;
+  std::vector<int> best; // sizes of the stages
   double bestObjective = std::numeric_limits<double>::infinity();
   ++steps;
   missing = {};
   closest = 0;
   if (!start(assignment))
-    return best;
+    return std::nullopt;
   missing.limits = std::numeric_limits<double>::infinity();
   double least = leastIteration();
   while (evaluator.objectiveOf(Seconds(least), DollarsPerHour(cost)) < bestObjective) {
@@ -202,7 +232,7 @@ std::optional<Provisioner::Sized> Provisioner::size(const TypeAssignment &assign
     double objective = evaluator.objectiveOf(time, DollarsPerHour(cost));
     if (objective < bestObjective && evaluator.meetsLimits(time, DollarsPerHour(cost))) {
       bestObjective = objective;
-      best = Sized{placement(), objective};
+      best = sizesInHand();
     }
     if (double over = excess(time, DollarsPerHour(cost)); over < missing.limits) {
       missing.limits = over;
@@ -211,18 +241,17 @@ std::optional<Provisioner::Sized> Provisioner::size(const TypeAssignment &assign
     if (!growSlowest())
       break;
   }
+  if (best.empty())
+    return std::nullopt;
   // The evaluator has the last word.
-  if (best) {
-    best->placement = evaluator.shareNodes(std::move(best->placement));
-    std::optional<Evaluation> evaluation = evaluator.evaluate(best->placement);
-    if (!evaluation) {
-      missing.rules = 1;
-      return std::nullopt;
-    }
-    missing = {};
-    best->objective = evaluation->objective;
+  Placement result = evaluator.shareNodes(placement(best));
+  std::optional<Evaluation> evaluation = evaluator.evaluate(result);
+  if (!evaluation) {
+    missing.rules = 1;
+    return std::nullopt;
   }
-  return best;
+  missing = {};
+  return Sized{std::move(result), evaluation->objective};
 }
 
 } // namespace heterplan

@@ -6,6 +6,11 @@
 #include "search/network/StageArc.h"
 #include "search/provision/TypeAssignment.h"
 
+#include "llvm/ADT/DenseMap.h"
+
+#include <tuple>
+#include <vector>
+
 namespace heterplan {
 
 /// How far an assignment is from a feasible plan; each part is 0 where it is kept.
@@ -42,8 +47,9 @@ private:
   };
   struct Sizing : StageTimes {
     int begin = 0, end = 0, type = 0;
-    size_t size = 0; // index into the sizes of its type
+    int size = 0; // index into the sizes of its type
     double receive = 0, receiveGradient = 0;
+    bool isStuck = false; // it cannot grow any more
     double time() const { return forward + backward + receive + receiveGradient; }
   };
 
@@ -57,12 +63,20 @@ private:
   bool grow(int stage);
   bool growSlowest();
   double iteration() const;
-  Placement placement() const;
+  std::vector<int> sizesInHand() const;
+  Placement placement(const std::vector<int> &sizeOf) const;
   double leastIteration();
 
   Evaluator &evaluator;
   const AssignmentSpace &assignments;
   std::vector<std::vector<Size>> sizes; // by type, ascending
+  // Stages and transfers that assignments have in common:
+  static constexpr size_t mostKnown = 1 << 18;
+  /// Begin, end, type, size, micro-batches, micro-batches in flight, whether no stage follows.
+  llvm::DenseMap<std::tuple<int, int, int, int, int, int, int>, StageTimes> knownStages;
+  /// Begin of the second stage, types and sizes of both, micro-batches.
+  llvm::DenseMap<std::tuple<int, int, int, int, int, int>, std::pair<double, double>>
+      knownTransfers;
   // The assignment in hand:
   int microBatches = 1;
   int64_t batch = 1;

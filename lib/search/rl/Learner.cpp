@@ -15,9 +15,11 @@ constexpr int firstRollouts = 64; // before any learning
 constexpr int moreMoves = 48;     // where a sizing of an assignment need not be its best
 constexpr int localMoves = 8;     // around the best rollout of a batch, and around the incumbent
 constexpr int patience = 25;      // rounds without a better plan
+constexpr int lessPatience = 20;  // where local moves on groups and cuts follow
 constexpr int mostStarts = 3;     // of learning, each from the initial policy
 constexpr double learningRate = 0.01, entropyWeight = 0.003, imitationWeight = 0.5;
 constexpr int64_t operationsPerWork = 500; // multiply-adds in the time of one stage cost
+constexpr size_t runsPerWork = 16;         // runs of a table in the time of one stage cost
 constexpr double worstReward = -5;
 /// Limits on stage times over that of the floor, or of the incumbent.
 constexpr double shares[] = {1, 0.99, 0.975, 0.955, 0.93, 0.9, 0.85, 0.75, 0.6, 0.4};
@@ -100,7 +102,7 @@ const RunTable &Learner::tableOf(Start start) {
   std::unique_ptr<RunTable> &table = tables[{start.choice, start.limit}];
   if (!table) {
     table = std::make_unique<RunTable>(search.evaluator, environment.assignments, start);
-    search.meter.add(int64_t(table->blocks) * table->blocks * table->types / 64);
+    search.meter.add(int64_t(table->size() / runsPerWork));
   }
   return *table;
 }
@@ -286,11 +288,12 @@ void Learner::restart() {
 void Learner::learn(double share, const std::function<void(double, double)> &progress) {
   auto spent = [&] { return search.progress() > share || search.exhausted(); };
   draw(firstRollouts);
-  const int starts = environment.assignments.sizesAreExact() ? mostStarts : 3 * mostStarts;
+  const int rounds = environment.assignments.sizesAreExact() ? patience : lessPatience;
+  const int starts = environment.assignments.sizesAreExact() ? mostStarts : 2 * mostStarts;
   for (int start = 0; start < starts && !spent(); ++start) {
     if (start > 0)
       restart();
-    for (int idle = 0; idle < patience && !spent(); ++idle) {
+    for (int idle = 0; idle < rounds && !spent(); ++idle) {
       double before = search.bestScore();
       if (std::optional<VectorXd> gradient = explore())
         adam.step(std::move(*gradient), policy.parameters());

@@ -1,6 +1,7 @@
 // Scheduling by reinforcement learning (HeterPS, section 5). `rl-lstm` and `rl-rnn` train the
 // published networks on the problem; `rl-transformer` starts from the pretrained policy.
 #include "search/rl/Learner.h"
+#include "search/rl/PretrainedPolicy.h"
 #include "support/Files.h"
 
 #include "llvm/Support/FileSystem.h"
@@ -8,10 +9,6 @@
 using namespace llvm;
 
 namespace heterplan {
-
-namespace {
-constexpr double workShare = 0.4; // it ends by itself where the policy settles
-constexpr double training = 0.9;  // of the work; descent has the rest
 
 Expected<Policy> readPolicy(StringRef path, PolicyKind kind) {
   constexpr size_t mostBytes = 16 << 20;
@@ -21,17 +18,20 @@ Expected<Policy> readPolicy(StringRef path, PolicyKind kind) {
   return Policy::parse(*text, path, kind);
 }
 
-/// The pretrained policy if there is one, else an untrained one.
-Expected<Policy> bundledPolicy(const SearchOptions &options, PolicyKind kind) {
+Expected<Policy> pretrainedPolicy(const SearchOptions &options, PolicyKind kind) {
   std::string path = options.policies + "/" + nameOf(kind).str() + ".policy";
   if (options.policies.empty() || !sys::fs::exists(path))
     return Policy(kind, options.seed);
   return readPolicy(path, kind);
 }
 
+namespace {
+constexpr double workShare = 0.4; // it ends by itself where the policy settles
+constexpr double training = 0.9;  // of the work; descent has the rest
+
 Expected<Solution> reinforce(Evaluator &evaluator, const SearchOptions &options, PolicyKind kind) {
-  Expected<Policy> policy =
-      options.policyIn.empty() ? bundledPolicy(options, kind) : readPolicy(options.policyIn, kind);
+  Expected<Policy> policy = options.policyIn.empty() ? pretrainedPolicy(options, kind)
+                                                     : readPolicy(options.policyIn, kind);
   if (!policy)
     return policy.takeError();
   AssignmentSearch search(evaluator, options, workShare);
@@ -47,7 +47,7 @@ Expected<Solution> reinforce(Evaluator &evaluator, const SearchOptions &options,
 
 Expected<Solution> learn(Evaluator &evaluator, const SearchOptions &options, double share,
                          const std::optional<Placement> &incumbent) {
-  Expected<Policy> policy = bundledPolicy(options, PolicyKind::Transformer);
+  Expected<Policy> policy = pretrainedPolicy(options, PolicyKind::Transformer);
   if (!policy)
     return policy.takeError();
   AssignmentSearch search(evaluator, options, share);

@@ -16,52 +16,75 @@ RunTable::RunTable(Evaluator &evaluator, const AssignmentSpace &assignments, Sta
       merges(evaluator.rules.mergesNeighbours()),
       countsTimes(!costMatters && !evaluator.rules.slowestDecides()),
       microBatches(evaluator.space.microBatches[size_t(start.choice)]),
-      entries(size_t(blocks) * size_t(blocks + 1) * size_t(types)),
-      ends(size_t(blocks) * size_t(types)), cheapestEnds(ends), weights(size_t(types)),
-      multipliers(size_t(types)) {
+      firsts(size_t(blocks) * size_t(types)), ends(firsts.size()), cheapestEnds(firsts.size()),
+      weights(size_t(types)), multipliers(size_t(types)) {
   if (costMatters && !evaluator.stages.costs.fit())
     countDeviceSeconds();
   for (int type = 0; type < types; ++type)
-    for (int begin = 0; begin < blocks && evaluator.space.available[type] > 0; ++begin)
-      fill(begin, type);
+    fill(type);
   boundPayments();
   setMultipliers();
 }
 
-/// Counts of the runs that begin at `begin`. Once computing alone exceeds the limit on all devices,
-/// longer runs exceed it too.
-void RunTable::fill(int begin, int type) {
+/// A device that holds a run holds the parts of it, but for what they receive; so do more devices.
+/// Runs are therefore taken to be held up to the longest one that a single device holds. Where that
+/// is wrong, a mask is too weak, and sizing finds out.
+void RunTable::fill(int type) {
+  const std::vector<int> &at = evaluator.space.positions;
+  for (int begin = 0, held = 0; begin < blocks; ++begin) {
+    ends[pairIndex(begin, type)] = begin;
+    firsts[pairIndex(begin, type)] = entries.size();
+    if (evaluator.space.available[type] == 0)
+      continue;
+    held = std::max(held, begin);
+    while (held < blocks &&
+           evaluator.stages.holds({at[begin], at[held + 1]}, type, 1, microBatches, 1))
+      ++held;
+    fill(begin, type, held);
+  }
+}
+
+/// Counts of the runs that begin at `begin`, of which those up to `held` are held by one device.
+/// Once the time of layers alone exceeds the limit on all devices, longer runs exceed it too.
+void RunTable::fill(int begin, int type, int held) {
   const std::vector<int> &at = evaluator.space.positions;
   const HeterPsModel *fit = evaluator.stages.costs.fit();
   int most = evaluator.space.available[type];
-  int &last = ends[pairIndex(begin, type)] = begin;
+  const size_t first = entries.size();
+  int &last = ends[pairIndex(begin, type)];
   for (int end = begin + 1; end <= blocks; ++end) {
     if (!assignments.allowed(end - 1, type))
       break;
+    entries.emplace_back();
+    if (countsTimes)
+      timed.emplace_back();
     bool whole = begin == 0 && end == blocks;
     if (whole ? evaluator.space.minStages > 1 : evaluator.space.maxStages < 2)
       continue;
     int needed = evaluator.stages.leastCount({at[begin], at[end]}, type, start.limit, microBatches,
-                                             /*inFlight=*/1);
+                                             end <= held ? 0 : 1);
     if (needed > 0) // sizings may still find that none holds the stage
       last = end;
-    else if (fit && fit->computeOf(at[begin], at[end], type).at(most) > start.limit)
+    else if (fit && fit->leastTime(at[begin], at[end], type, most) > start.limit)
       break;
-    Entry &entry = entries[indexOf(begin, end, type)];
+    Entry &entry = entries.back();
     entry.count = needed;
     if (needed > 0 && costMatters)
       entry.paid = float(paymentOf({begin, end, type}));
     if (needed > 0 && countsTimes)
-      listSizings({begin, end, type}, entry);
+      listSizings({begin, end, type}, entry, timed.back());
   }
+  entries.resize(first + size_t(last - begin));
+  if (countsTimes)
+    timed.resize(entries.size());
 }
 
 /// Doubles the fewest devices up to all of them.
-void RunTable::listSizings(const Run &run, Entry &entry) {
+void RunTable::listSizings(const Run &run, Entry &entry, TimedEntry &of) {
   const std::vector<int> &at = evaluator.space.positions;
   int most = static_cast<int>(std::min<int64_t>(evaluator.space.available[run.type],
                                                 evaluator.stages.fullSize(microBatches)));
-  entry.firstSizing = sizings.size();
+  of.firstSizing = sizings.size();
   for (int count = entry.count;; count = std::min(2 * count, most)) {
     StageEvaluation stage =
         evaluator.stages.evaluate({at[run.begin], at[run.end]}, DeviceGroup{{{run.type, count}}},
@@ -72,41 +95,44 @@ void RunTable::listSizings(const Run &run, Entry &entry) {
     if (count >= most)
       break;
   }
-  entry.sizings = sizings.size() - entry.firstSizing;
-  if (entry.sizings == 0)
+  of.sizings = sizings.size() - of.firstSizing;
+  if (of.sizings == 0)
     entry.count = 0;
 }
 
 /// Chooses the number of devices of a run by its cost.
-void RunTable::choose(Entry &entry, int type) const {
-  entry.chosen = entry.count;
-  double cost = weight(type) * entry.count;
+void RunTable::choose(TimedEntry &entry, int type) const {
+  entry.cost = infinity();
   for (size_t i = 0; i < entry.sizings; ++i) {
     const Sizing &sizing = sizings[entry.firstSizing + i];
-    double other = sizing.seconds + weight(type) * sizing.count;
-    if (i > 0 && other >= cost)
+    double cost = sizing.seconds + weight(type) * sizing.count;
+    if (cost >= entry.cost)
       continue;
-    cost = other;
+    entry.cost = cost;
     entry.chosen = sizing.count;
   }
-  entry.cost = float(cost);
 }
 
 /// Dynamic programming from the back.
 void RunTable::solve() {
   least.assign(size_t(blocks) + 1, {infinity(), infinity()});
   least.back() = {0, 0};
-  for (int begin = blocks - 1; begin >= 0; --begin)
+  for (int type = 0; type < types && countsTimes; ++type)
+    for (size_t i = firsts[pairIndex(0, type)], last = endOf(type); i < last; ++i)
+      choose(timed[i], type);
+  std::vector<double> behind(size_t(types) * size_t(blocks + 1), 0); // toGo by type and end
+  for (int begin = blocks - 1; begin >= 0; --begin) {
     for (int type = 0; type < types; ++type) {
+      const double *after = &behind[size_t(type) * size_t(blocks + 1)];
       double fewest = infinity();
       int &best = cheapestEnds[pairIndex(begin, type)] = begin;
-      Entry *entry = &entries[indexOf(begin, 0, type)];
-      for (int end = begin + 1; end <= farthest(begin, type); ++end) {
-        if (entry[end].count == 0)
-          continue;
-        choose(entry[end], type);
-        double cost = double(entry[end].cost) + toGo(end, type);
-        if (cost < fewest) {
+      const size_t first = firsts[pairIndex(begin, type)];
+      const double each = weight(type);
+      for (int end = begin + 1, last = farthest(begin, type); end <= last; ++end) {
+        const size_t i = first + size_t(end - begin - 1);
+        const double own = countsTimes ? timed[i].cost : each * entries[i].count;
+        const double cost = own + after[end];
+        if (cost < fewest && entries[i].count > 0) {
           fewest = cost;
           best = end;
         }
@@ -117,6 +143,9 @@ void RunTable::solve() {
       else
         all.otherwise = std::min(all.otherwise, fewest);
     }
+    for (int type = 0; type < types; ++type)
+      behind[size_t(type) * size_t(blocks + 1) + size_t(begin)] = toGo(begin, type);
+  }
 }
 
 /// Devices of each type that the cheapest runs need.
@@ -134,7 +163,8 @@ std::vector<int> RunTable::use() const {
     }
     if (run.end == begin)
       break;
-    used[size_t(run.type)] += entries[indexOf(run.begin, run.end, run.type)].chosen;
+    size_t index = indexOf(run.begin, run.end, run.type);
+    used[size_t(run.type)] += countsTimes ? timed[index].chosen : entries[index].count;
     begin = run.end;
     before = run.type;
   }
@@ -160,7 +190,8 @@ void RunTable::setMultipliers() {
   };
   weigh(0);
   const double scale = toGo(0);
-  const int steps = int(std::clamp<size_t>(mostWork / entries.size(), 4, mostSteps));
+  const int steps =
+      int(std::clamp<size_t>(mostWork / std::max<size_t>(entries.size(), 1), 4, mostSteps));
   std::vector<double> best = multipliers;
   double bestBound = -infinity();
   for (int step = 0; step < steps && isFeasible() && scale > 0; ++step) {
@@ -234,10 +265,10 @@ void RunTable::boundPayments() {
   for (int begin = blocks - 1; begin >= 0; --begin) {
     double fewest = infinity();
     for (int type = 0; type < types; ++type) {
-      const Entry *entry = &entries[indexOf(begin, 0, type)];
+      const size_t first = firsts[pairIndex(begin, type)];
       for (int end = begin + 1; end <= farthest(begin, type); ++end)
-        if (entry[end].count > 0)
-          fewest = std::min(fewest, double(entry[end].paid) + leastPaidBehind(end));
+        if (const Entry &entry = entries[first + size_t(end - begin - 1)]; entry.count > 0)
+          fewest = std::min(fewest, double(entry.paid) + leastPaidBehind(end));
     }
     leastPaidFrom[size_t(begin)] = fewest;
   }

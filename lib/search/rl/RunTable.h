@@ -30,7 +30,9 @@ public:
   const int blocks, types;
 
   /// Fewest devices of `type` for blocks [begin, end) within the limit; 0: no number is enough.
-  int count(int begin, int end, int type) const { return entries[indexOf(begin, end, type)].count; }
+  int count(int begin, int end, int type) const {
+    return end <= farthest(begin, type) ? entries[indexOf(begin, end, type)].count : 0;
+  }
   /// The weight of a device of `type`: its price if money matters, and a Lagrange multiplier for
   /// the limit on devices.
   double weight(int type) const { return weights[size_t(type)]; }
@@ -46,7 +48,8 @@ public:
   /// The weight of the devices of `run`. If an iteration is timed by the sum of the stages, the
   /// seconds of the run with the number of devices for which both together are least.
   double cost(const Run &run) const {
-    return double(entries[indexOf(run.begin, run.end, run.type)].cost);
+    size_t index = indexOf(run.begin, run.end, run.type);
+    return countsTimes ? timed[index].cost : weight(run.type) * entries[index].count;
   }
   /// No longer run is within the limit.
   int farthest(int begin, int type) const { return ends[pairIndex(begin, type)]; }
@@ -55,6 +58,8 @@ public:
   Run cheapest(int begin, int type) const {
     return {begin, cheapestEnds[pairIndex(begin, type)], type};
   }
+  /// Runs that it has.
+  size_t size() const { return entries.size(); }
   bool isFeasible() const { return toGo(0) < infinity(); }
 
   /// Lower bound on price · iteration, in dollars per hour · seconds, of `run` alone in any
@@ -67,26 +72,37 @@ public:
 
 private:
   struct Entry {
-    int count = 0, chosen = 0; // devices: the fewest, and those of the cost
-    float paid = 0, cost = 0;
-    size_t firstSizing = 0, sizings = 0;
+    int count = 0;  // the fewest devices
+    float paid = 0; // least payment
   };
   /// A number of devices with the seconds that a run then adds to an iteration.
   struct Sizing {
     int count;
     double seconds;
   };
+  /// A run whose cost contains its seconds: the number of devices with the least cost.
+  struct TimedEntry {
+    int chosen = 0;
+    double cost = 0;
+    size_t firstSizing = 0, sizings = 0;
+  };
   size_t pairIndex(int begin, int type) const {
     return size_t(type) * size_t(blocks) + size_t(begin);
   }
+  /// The entry of a run that ends at most at `farthest`.
   size_t indexOf(int begin, int end, int type) const {
-    return pairIndex(begin, type) * size_t(blocks + 1) + size_t(end);
+    return firsts[pairIndex(begin, type)] + size_t(end - begin - 1);
+  }
+  /// The first entry behind those of `type`.
+  size_t endOf(int type) const {
+    return type + 1 < types ? firsts[pairIndex(0, type + 1)] : entries.size();
   }
   static double infinity();
-  void fill(int begin, int type);
+  void fill(int type);
+  void fill(int begin, int type, int held);
   double paymentOf(const Run &run) const;
-  void listSizings(const Run &run, Entry &entry);
-  void choose(Entry &entry, int type) const;
+  void listSizings(const Run &run, Entry &entry, TimedEntry &of);
+  void choose(TimedEntry &entry, int type) const;
   void countDeviceSeconds();
   void solve();
   std::vector<int> use() const;
@@ -99,7 +115,9 @@ private:
   const bool merges;      // neighbours are on different types
   const bool countsTimes; // whether costs of runs contain their seconds
   const int microBatches;
-  std::vector<Entry> entries;
+  std::vector<Entry> entries;    // of each type and beginning, by end
+  std::vector<TimedEntry> timed; // the same runs; empty unless `countsTimes`
+  std::vector<size_t> firsts;    // of the entries of a pair
   std::vector<Sizing> sizings;
   std::vector<int> ends, cheapestEnds;
   std::vector<double> weights, multipliers;

@@ -2,9 +2,12 @@
 #include "search/Alternatives.h"
 
 #include "cost/ConstantCostModel.h"
+#include "support/RandomProblem.h"
 #include "support/TwoLayers.h"
 
 #include "gtest/gtest.h"
+
+#include <map>
 
 using namespace heterplan;
 
@@ -106,4 +109,67 @@ TEST(Alternatives, ThePlanItselfIsNone) {
     return outcome;
   };
   EXPECT_TRUE(llvm::cantFail(alternativesTo(problem, chosen, search, {})).empty());
+}
+
+TEST(Alternatives, DrawnPlansDifferInDevicesAndCuts) {
+  int others = 0, cuts = 0;
+  for (int seed = 0; seed < 30; ++seed) {
+    test::RandomProblem random(seed);
+    Problem problem = llvm::cantFail(random.problem());
+    SearchOutcome best = llvm::cantFail(search(problem, "auto", {}));
+    if (!best.plan)
+      continue;
+    auto isNew = [&](const Plan &plan) { return plan.stages != best.plan->stages; };
+    DrawnPlans drawn = llvm::cantFail(drawPlans(problem, *best.plan, {}, isNew));
+    auto devicesOf = [](const Plan &plan) {
+      std::map<std::string, int> counts;
+      for (const Stage &stage : plan.stages)
+        for (const Replica &replica : stage.replicas)
+          for (const DeviceRef &device : replica.devices)
+            ++counts[device.type];
+      return counts;
+    };
+    auto layersOf = [](const Plan &plan) {
+      std::vector<std::vector<std::string>> layers;
+      for (const Stage &stage : plan.stages)
+        layers.push_back(stage.layers);
+      return layers;
+    };
+    for (const std::optional<Plan> *plan : {&drawn.otherDevices, &drawn.otherCuts}) {
+      if (!*plan)
+        continue;
+      double worse = shareWorse(**plan, *best.plan);
+      EXPECT_GE(worse, -1e-9) << "seed " << seed << ": better than the optimum";
+      EXPECT_LE(worse, 0.25 + 1e-9) << "seed " << seed;
+      EXPECT_FALSE((*plan)->optimal);
+      EXPECT_NEAR((*plan)->lowerBound / best.plan->lowerBound, 1, 1e-6) << "seed " << seed;
+    }
+    if (drawn.otherDevices) {
+      EXPECT_NE(devicesOf(*drawn.otherDevices), devicesOf(*best.plan)) << "seed " << seed;
+      ++others;
+    }
+    if (drawn.otherCuts) {
+      EXPECT_NE(layersOf(*drawn.otherCuts), layersOf(*best.plan)) << "seed " << seed;
+      ++cuts;
+    }
+  }
+  EXPECT_GT(others, 3);
+  EXPECT_GT(cuts, 3);
+}
+
+TEST(Alternatives, DrawnPlansStandBesideTheOthers) {
+  ConstantCostModel costs({Seconds(1), Seconds(2), Seconds(0), Seconds(1)});
+  Problem problem = twoBoxes(costs);
+  Plan chosen = planOf(problem, 2, 10), other = planOf(problem, 1, 9);
+  auto search = [&](const Problem &) -> llvm::Expected<SearchOutcome> { return SearchOutcome(); };
+  AlternativeOptions options;
+  options.draw = [&](const Problem &, const Plan &, IsNew isNew) -> llvm::Expected<DrawnPlans> {
+    EXPECT_FALSE(isNew(chosen));
+    EXPECT_TRUE(isNew(other));
+    return DrawnPlans{other, chosen};
+  };
+  auto found = llvm::cantFail(alternativesTo(problem, chosen, search, options));
+  ASSERT_EQ(found.size(), 1u) << "the plan itself is none";
+  EXPECT_EQ(found[0].kind, AlternativeKind::OtherDevices);
+  EXPECT_EQ(found[0].plan.lowerBound, 20);
 }
