@@ -10,19 +10,17 @@ data=${2:-$1/strategy-experiment.jsonl}
 if [[ $# -lt 2 ]]; then
   [[ -x $program ]] || { echo "bench-heterps: $program was not built" >&2; exit 1; }
   policies=(--policies profiles/policies)
-  drawing=(genetic bayesian local-search greedy heuristic rl-lstm rl-transformer)
+  drawing=(genetic bayesian local-search greedy heuristic rl-transformer)
   {
     "$program" "${policies[@]}"
     "$program" --held-out auto
-    for evaluations in 64 250 1000; do
-      "$program" "${policies[@]}" --seeds "${SEEDS:-10}" --evaluations $evaluations "${drawing[@]}"
-    done
-    "$program" "${policies[@]}" --seeds "${HELD_OUT_SEEDS:-2}" --held-out --evaluations 1000 \
-      "${drawing[@]}"
     "$program" "${policies[@]}" --seeds "${SEEDS:-10}" --zero-shot
-    "$program" "${policies[@]}" --seeds "${HELD_OUT_SEEDS:-2}" --zero-shot --held-out
-    "$program" "${policies[@]}" --seeds "${SYNCHRONOUS_SEEDS:-2}" --synchronous \
-      auto rl-lstm rl-transformer
+    "$program" "${policies[@]}" --seeds "${SEEDS:-10}" --zero-shot --held-out
+    "$program" "${policies[@]}" --seeds "${SEEDS:-10}" --evaluations 250 "${drawing[@]}" rl-lstm
+    "$program" "${policies[@]}" --seeds "${HELD_OUT_SEEDS:-5}" --held-out --evaluations 250 \
+      "${drawing[@]}"
+    "$program" "${policies[@]}" --seeds "${SYNCHRONOUS_SEEDS:-3}" --synchronous \
+      auto rl-transformer
   } > "$data"
 fi
 python=$1/plot-venv/bin/python

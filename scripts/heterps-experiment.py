@@ -1,6 +1,6 @@
-"""Tables and a plot of what strategy_experiment prints: heterps-experiment.py DATA.jsonl FOLDER
+"""Tables and plots of what strategy_experiment prints: heterps-experiment.py DATA.jsonl FOLDER
 
-Writes the parts of FOLDER/heterps.md between its markers, and FOLDER/heterps.svg. The runs without a
+Writes the parts of FOLDER/heterps.md between its markers, FOLDER/heterps.svg and FOLDER/heterps-curves.svg. The runs without a
 limit on evaluations make the first table, the plot and the details; the others the tables of
 reinforcement learning.
 """
@@ -46,47 +46,49 @@ def key_of(run: dict) -> tuple:
 def equal_evaluations(runs: list[dict], held_out: bool) -> str:
     """Rows by strategy: the median over best known by number of evaluations, and the last in full."""
     best = best_known(runs)
-    of = [run for run in runs if run["held_out"] == held_out and run["evaluations"] > 0
-          and key_of(run) in best]
-    limits = sorted({run["evaluations"] for run in of if run["strategy"] != "zero-shot"})
-    names = sorted({run["strategy"] for run in of} - {"zero-shot"})
-    last: dict[tuple, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for run in of:
-        if run["evaluations"] == limits[-1]:
-            last[key_of(run)][run["strategy"]].append(run.get("cost", math.inf))
+    of = equal_runs(runs, held_out, best)
+    counts = [int(count) for count in of[0]["curve"] if int(count) >= 64]
     rows = []
-    for name in names:
-        medians = []
-        for limit in limits:
-            ratios = [run.get("cost", math.inf) / best[key_of(run)] for run in of
-                      if run["strategy"] == name and run["evaluations"] == limit]
-            medians.append(statistics.median(ratios))
-        missed = sum(math.isinf(cost) for costs in last.values() for cost in costs[name])
-        total = sum(len(costs[name]) for costs in last.values())
-        worst = max((cost / best[key] for key, costs in last.items() for cost in costs[name]
-                     if math.isfinite(cost)), default=math.inf)
-        rows.append((name, medians, missed, total, worst, ties(last, name)))
+    for name in sorted({run["strategy"] for run in of}):
+        mine = [run for run in of if run["strategy"] == name]
+        medians = [median_over(mine, best, count) for count in counts[:-1]]
+        found = [run["cost"] / best[key_of(run)] for run in mine if "cost" in run]
+        ends = [run.get("cost", math.inf) / best[key_of(run)] for run in mine]
+        medians.append(statistics.median(ends))
+        rows.append((name, medians, len(mine) - len(found), len(mine), max(found, default=math.inf), ties(of, name)))
     rows.sort(key=lambda row: (row[1][-1], row[2]))
-    lines = ["| strategy | " + " | ".join(f"median, {limit} evaluations" for limit in limits)
+    lines = ["| strategy | " + " | ".join(f"median, {count} evaluations" for count in counts)
              + " | worst | runs | without a plan | best or tied |",
-             "| --- |" + " ---: |" * (len(limits) + 4)]
+             "| --- |" + " ---: |" * (len(counts) + 4)]
     for name, medians, missed, total, worst, share in rows:
         cells = [f"{m:.3f}" if math.isfinite(m) else "no plan" for m in medians]
-        lines.append(f"| {name} | " + " | ".join(cells)
-                     + f" | {worst:.3f} | {total} | {missed} | {100 * share:.0f} % |")
+        cells.append(f"{worst:.3f}" if math.isfinite(worst) else "–")
+        lines.append(f"| {name} | " + " | ".join(cells) + f" | {total} | {missed} | {100 * share:.0f} % |")
     return "\n".join(lines)
 
 
-def ties(last: dict[tuple, dict[str, list[float]]], name: str) -> float:
+def equal_runs(runs: list[dict], held_out: bool, best: dict[tuple, float]) -> list[dict]:
+    return [run for run in runs if run["held_out"] == held_out and "curve" in run and key_of(run) in best]
+
+
+def median_over(mine: list[dict], best: dict[tuple, float], count: int) -> float:
+    """The median of what runs had found after `count` evaluations, over the best known."""
+    return statistics.median((run["curve"][str(count)] or math.inf) / best[key_of(run)] for run in mine)
+
+
+def ties(of: list[dict], name: str) -> float:
     """Share of the problems on which no other kind of strategy has a better median (within 10^-6)."""
+    costs: dict[tuple, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for run in of:
+        costs[key_of(run)][run["strategy"]].append(run.get("cost", math.inf))
     learning = name.startswith("rl-")
     won = 0
-    for costs in last.values():
-        others = [statistics.median(values) for other, values in costs.items()
+    for by_name in costs.values():
+        others = [statistics.median(values) for other, values in by_name.items()
                   if other != name and not (learning and other.startswith("rl-"))]
-        own = statistics.median(costs[name])
+        own = statistics.median(by_name[name]) if name in by_name else math.inf
         won += math.isfinite(own) and own <= min(others) * (1 + 1e-6)
-    return won / len(last)
+    return won / len(costs)
 
 
 def synchronous(runs: list[dict]) -> str:
@@ -113,8 +115,8 @@ def synchronous(runs: list[dict]) -> str:
 
 def zero_shot(runs: list[dict]) -> str:
     best = best_known(runs)
-    lines = ["| problems | runs | without a plan | median | 90 % | worst | seconds: median | worst |",
-             "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    lines = ["| problems | runs | without a plan | median | 90 % | worst | seconds: median | worst | within 0.1 s |",
+             "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
     for held_out in (False, True):
         of = [run for run in runs if run["strategy"] == "zero-shot" and run["held_out"] == held_out
               and key_of(run) in best]
@@ -124,7 +126,8 @@ def zero_shot(runs: list[dict]) -> str:
         seconds = [run["seconds"] for run in of]
         lines.append(f"| {'held-out sizes' if held_out else 'the 34'} | {len(of)} | {len(of) - len(ratios)} | "
                      f"{statistics.median(ratios):.3f} | {ratios[int(0.9 * (len(ratios) - 1))]:.3f} | "
-                     f"{ratios[-1]:.3f} | {statistics.median(seconds):.3f} | {max(seconds):.3f} |")
+                     f"{ratios[-1]:.3f} | {statistics.median(seconds):.3f} | {max(seconds):.3f} | "
+                     f"{100 * sum(each <= 0.1 for each in seconds) / len(seconds):.0f} % |")
     return "\n".join(lines)
 
 
@@ -191,6 +194,24 @@ def plot(results: Results, path: Path) -> None:
     figure.savefig(path, metadata={"Date": None})
 
 
+def plot_curves(runs: list[dict], path: Path) -> None:
+    """Learning curves: the median over best known by evaluations, where half of the runs have a plan."""
+    best = best_known(runs)
+    figure, both = plt.subplots(1, 2, figsize=(10, 4), sharey=True)
+    for axes, held_out, title in zip(both, (False, True), ("the 34 problems", "60 held-out problems")):
+        of = equal_runs(runs, held_out, best)
+        for name in sorted({run["strategy"] for run in of}):
+            mine = [run for run in of if run["strategy"] == name]
+            points = [(int(count), median_over(mine, best, int(count))) for count in mine[0]["curve"]]
+            points = [point for point in points if math.isfinite(point[1])]
+            if points:
+                axes.plot(*zip(*points), marker=".", label=name)
+        axes.set(xscale="log", yscale="log", xlabel="evaluations", ylabel="cost, of the best known (median)", title=title)
+        axes.legend(fontsize="x-small")
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+
+
 def main() -> None:
     runs = [json.loads(line) for line in Path(sys.argv[1]).read_text().splitlines()]
     results = read(runs)
@@ -205,6 +226,7 @@ def main() -> None:
                       flags=re.DOTALL)
     page.write_text(text)
     plot(results, folder / "heterps.svg")
+    plot_curves(runs, folder / "heterps-curves.svg")
 
 
 if __name__ == "__main__":

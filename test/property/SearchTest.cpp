@@ -384,6 +384,40 @@ TEST_P(EveryIterationModel, LearningFindsTheOptimumInAlmostAllRuns) {
   RecordProperty("runs", runs);
 }
 
+/// Too little work for a proof, so that local search and learning run beside each other.
+TEST_P(EveryIterationModel, LearningDoesNotDependOnThreads) {
+  int found = 0, unproven = 0;
+  for (int instance = 0; instance < 15; ++instance) {
+    RandomProblem random(instance);
+    random.request.iterationModel = GetParam();
+    Problem problem = llvm::cantFail(random.problem());
+    for (const char *strategy : {"auto", "rl-transformer", "rl-lstm"}) {
+      std::optional<SearchOutcome> first;
+      for (int threads : {1, 5}) {
+        SearchOptions options;
+        options.threads = threads;
+        options.workLimit = 1000;
+        options.policies = HETERPLAN_SOURCE_DIR "/profiles/policies";
+        SearchOutcome outcome = llvm::cantFail(search(problem, strategy, options));
+        if (!first)
+          first = outcome;
+        ASSERT_EQ(outcome.termination, first->termination) << strategy << ' ' << instance;
+        ASSERT_EQ(outcome.work, first->work) << strategy << ' ' << instance;
+        ASSERT_EQ(outcome.plan.has_value(), first->plan.has_value()) << strategy << ' ' << instance;
+        if (!outcome.plan)
+          continue;
+        ASSERT_EQ(outcome.plan->stages, first->plan->stages) << strategy << ' ' << instance;
+        ASSERT_EQ(outcome.plan->objectiveValue, first->plan->objectiveValue);
+        ASSERT_EQ(outcome.plan->lowerBound, first->plan->lowerBound);
+        ++found;
+        unproven += !outcome.isProven();
+      }
+    }
+  }
+  EXPECT_GT(found, 40);
+  EXPECT_GT(unproven, 5);
+}
+
 TEST(SearchProperty, parametricEqualsExhaustiveUnderHeterPsWhereItSaysSo) {
   int optimal = 0, feasible = 0;
   for (int seed = 0; seed < problems; ++seed) {

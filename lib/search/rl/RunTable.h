@@ -45,9 +45,12 @@ public:
     return merges && of.type == before ? of.otherwise : of.weight;
   }
   double weightThrough(const Run &run) const { return cost(run) + toGo(run.end, run.type); }
-  /// The weight of the devices of `run`. If an iteration is timed by the sum of the stages, the
-  /// seconds of the run with the number of devices for which both together are least.
+  /// The weight of the devices of `run`; 0 where no number of devices is enough. If an iteration is
+  /// timed by the sum of the stages, the seconds of the run with the number of devices for which
+  /// both together are least.
   double cost(const Run &run) const {
+    if (run.end > farthest(run.begin, run.type))
+      return 0;
     size_t index = indexOf(run.begin, run.end, run.type);
     return countsTimes ? timed[index].cost : weight(run.type) * entries[index].count;
   }
@@ -66,7 +69,9 @@ public:
   /// placement whose stages are within the limit, and of all that is behind a position. 0 where
   /// money does not matter.
   double leastPaid(const Run &run) const {
-    return double(entries[indexOf(run.begin, run.end, run.type)].paid);
+    return run.end <= farthest(run.begin, run.type)
+               ? double(entries[indexOf(run.begin, run.end, run.type)].paid)
+               : 0;
   }
   double leastPaidBehind(int begin) const { return leastPaidFrom[size_t(begin)]; }
 
