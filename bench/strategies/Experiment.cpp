@@ -137,7 +137,7 @@ struct Task {
 class Curve {
 public:
   explicit Curve(int64_t limit) : limit(limit) {}
-  /// What follows the search, from nothing done, is not part of it.
+  /// Records `best`. Work that follows the search begins at 0 again, and is not recorded.
   void add(double done, double best) {
     ended |= done < before;
     before = done;
@@ -201,7 +201,7 @@ void solve(const Task &task, const Settings &settings, std::mutex &printing) {
     errs() << task.strategy << ": " << error;
 }
 
-/// Of this thread on a core.
+/// The seconds that this thread has had of a core.
 double threadSeconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

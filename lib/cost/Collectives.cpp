@@ -244,7 +244,7 @@ FastestPath::FastestPath(const Cluster &cluster, const DeviceGroup &group, bool 
     inside = TransferPath{linkInNode(cluster, {&group}), 1, 1};
 }
 
-Seconds FastestPath::time(Samples share, Bytes perSample, Bytes fixed) const {
+Seconds FastestPath::leastTime(Samples share, Bytes perSample, Bytes fixed) const {
   if (perSample == Bytes(0) && fixed == Bytes(0))
     return Seconds(0);
   Seconds least = across.time(share, Samples(0), perSample, fixed);
@@ -253,7 +253,7 @@ Seconds FastestPath::time(Samples share, Bytes perSample, Bytes fixed) const {
 
 Seconds leastTransferTime(const Cluster &cluster, const DeviceGroup &group, bool inNode,
                           Samples share, Bytes perSample, Bytes fixed) {
-  return FastestPath(cluster, group, inNode).time(share, perSample, fixed);
+  return FastestPath(cluster, group, inNode).leastTime(share, perSample, fixed);
 }
 
 } // namespace heterplan

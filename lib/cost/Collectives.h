@@ -95,7 +95,7 @@ public:
   /// `inNode`: the other end is in the same node, of several.
   FastestPath(const Cluster &cluster, const DeviceGroup &group, bool inNode);
   /// A lower bound of transferTime, where a device of the group has `share` samples.
-  Seconds time(Samples share, Bytes perSample, Bytes fixed) const;
+  Seconds leastTime(Samples share, Bytes perSample, Bytes fixed) const;
 
 private:
   TransferPath across;

@@ -125,8 +125,8 @@ void HeterPsModel::fitType(const LayerGraph &graph, const Cluster &cluster, int 
       if (k == 1 && both > 0)
         fit.forwardShare = cost.forward.value() / both;
       computing.push_back({k, both});
-      Seconds sync = path.time(Samples(0), Bytes(0), pushed);
-      Seconds lookup = path.time(share, rows, Bytes(0));
+      Seconds sync = path.leastTime(Samples(0), Bytes(0), pushed);
+      Seconds lookup = path.leastTime(share, rows, Bytes(0));
       syncing.push_back({k, sync.value() / microBatches + lookup.value()});
     }
     fit.compute = fitAmdahl(computing);
@@ -144,7 +144,7 @@ void HeterPsModel::fitCuts(const LayerGraph &graph, const Cluster &cluster, int 
     std::vector<std::pair<int, double>> points;
     points.reserve(units.size());
     for (const Unit &unit : units)
-      points.push_back({unit.count, unit.path.time(unit.share, perSample, fixed).value()});
+      points.push_back({unit.count, unit.path.leastTime(unit.share, perSample, fixed).value()});
     return fitAmdahl(points);
   };
   for (const Cut &cut : graph.cuts()) {

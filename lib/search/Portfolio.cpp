@@ -53,7 +53,8 @@ public:
   }
 
 private:
-  /// Of each member in each round; more of learning where bounds are weak, as problems are large.
+  /// The work of each member in each round. Learning has more on large problems, as bounds are weak
+  /// there.
   static constexpr double workShare = 0.02, learningShare = 0.1;
   static constexpr size_t largeProblem = 4096; // cuts times types
 

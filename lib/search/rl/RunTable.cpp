@@ -27,8 +27,8 @@ RunTable::RunTable(Evaluator &evaluator, const AssignmentSpace &assignments, Sta
 }
 
 /// A device that holds a run holds the parts of it, but for what they receive; so do more devices.
-/// Runs are therefore taken to be held up to the longest one that a single device holds. Where that
-/// is wrong, a mask is too weak, and sizing finds out.
+/// Runs are therefore taken to be held up to the longest one that a single device holds. If that is
+/// wrong, a mask is too weak, and sizing finds out.
 void RunTable::fill(int type) {
   const std::vector<int> &at = evaluator.space.positions;
   for (int begin = 0, held = 0; begin < blocks; ++begin) {
