@@ -82,13 +82,16 @@ def ties(of: list[dict], name: str) -> float:
     for run in of:
         costs[key_of(run)][run["strategy"]].append(run.get("cost", math.inf))
     learning = name.startswith("rl-")
-    won = 0
+    won = compared = 0
     for by_name in costs.values():
         others = [statistics.median(values) for other, values in by_name.items()
                   if other != name and not (learning and other.startswith("rl-"))]
-        own = statistics.median(by_name[name]) if name in by_name else math.inf
+        if not others or name not in by_name:
+            continue
+        compared += 1
+        own = statistics.median(by_name[name])
         won += math.isfinite(own) and own <= min(others) * (1 + 1e-6)
-    return won / len(costs)
+    return won / max(compared, 1)
 
 
 def synchronous(runs: list[dict]) -> str:
