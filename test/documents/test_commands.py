@@ -32,7 +32,6 @@ ELSEWHERE = {
     "cuda:": "needs a GPU",
     "scp ": "needs another machine",
     "torchrun ": "needs other machines",
-    "torchx run ": "needs a scheduler of TorchX",
     "bench/": "takes an hour on a quiet machine",
     "--memory cpu-core": "takes a minute or two",
     "--cores 1 --batches 1,2,4,5,8": "takes ten minutes",

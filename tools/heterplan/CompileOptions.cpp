@@ -74,7 +74,7 @@ void addParallelism(CLI::App &command, CompileOptions &options) {
           "parameters, or auto (default)");
   command.add_flag("--overlap-grad-reduce", options.overlapGradReduce,
                    "replicas sum gradients while their last backward pass computes others, as DDP "
-                   "does: faster between machines; on cores of one machine both take turns");
+                   "does; predictions take messages for free of processor time");
   addText(command, "--amplification-limit", options.amplificationLimit, "A",
           "burst plans: largest ratio of a layer's device-seconds to those on one device; with "
           "--schedule auto it also compares burst plans with pipelines");

@@ -126,7 +126,7 @@ std::string limitText(const Plan &plan, const PlanLimits &limits) {
   if (slowest.sync > Seconds(0))
     text += ", then " + readable(slowest.sync) + " of gradient synchronisation";
   if (shouldOverlap(plan, slowest))
-    text += " (--overlap-grad-reduce hides a part of it)";
+    text += " (--overlap-grad-reduce may hide a part of it)";
   if (limits.binding != "bottleneck")
     text += "; " + constraintText(limits.binding) + " (less than 1 % left)";
   return text;
