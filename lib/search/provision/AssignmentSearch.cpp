@@ -268,12 +268,16 @@ void put(const AssignmentSpace &assignments, TypeAssignment &assignment, int beg
 } // namespace
 
 TypeAssignment neighbour(const AssignmentSpace &assignments, TypeAssignment assignment,
-                         std::mt19937_64 &random) {
+                         std::mt19937_64 &random, bool mayExchange) {
   int block = draw(random, assignments.blocks);
   auto [begin, end] = runAround(assignments, assignment, block);
   const std::vector<int> &list = assignments.allowedAt(block);
   int action = list[draw(random, int(list.size()))];
-  switch (draw(random, assignments.choices > 1 ? 7 : 6)) {
+  const int moves = mayExchange ? 6 : 5;
+  int move = draw(random, assignments.choices > 1 ? moves + 1 : moves);
+  if (move == 5 && !mayExchange)
+    move = 6;
+  switch (move) {
   case 0: // the run grows to the left or to the right
     if (begin > 0 && draw(random, 2))
       put(assignments, assignment, std::max(0, begin - 1 - draw(random, 3)), begin,

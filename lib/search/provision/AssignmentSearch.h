@@ -82,8 +82,8 @@ private:
 };
 
 /// Another assignment near `assignment`: a boundary moved, a run of blocks put on another type, two
-/// runs made one or exchanged, a cut set or taken out, or other micro-batches.
+/// runs made one, or exchanged if `mayExchange`, a cut set or taken out, or other micro-batches.
 TypeAssignment neighbour(const AssignmentSpace &assignments, TypeAssignment assignment,
-                         std::mt19937_64 &random);
+                         std::mt19937_64 &random, bool mayExchange = false);
 
 } // namespace heterplan

@@ -176,7 +176,8 @@ TypeAssignment Learner::improve(TypeAssignment assignment) {
   double reward = rewardOf(assignment);
   const int moves = environment.assignments.sizesAreExact() ? localMoves : moreMoves;
   for (int move = 0; move < moves && !search.exhausted(); ++move) {
-    TypeAssignment next = neighbour(environment.assignments, assignment, search.random);
+    TypeAssignment next =
+        neighbour(environment.assignments, assignment, search.random, /*mayExchange=*/true);
     double value = rewardOf(next);
     if (value < reward)
       continue;
