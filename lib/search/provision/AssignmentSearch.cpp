@@ -274,10 +274,9 @@ TypeAssignment neighbour(const AssignmentSpace &assignments, TypeAssignment assi
   const std::vector<int> &list = assignments.allowedAt(block);
   int action = list[draw(random, int(list.size()))];
   const int moves = mayExchange ? 6 : 5;
-  int move = draw(random, assignments.choices > 1 ? moves + 1 : moves);
-  if (move == 5 && !mayExchange)
-    move = 6;
-  switch (move) {
+  constexpr int otherMicroBatches = -1; // behind all others
+  const int move = draw(random, assignments.choices > 1 ? moves + 1 : moves);
+  switch (move < moves ? move : otherMicroBatches) {
   case 0: // the run grows to the left or to the right
     if (begin > 0 && draw(random, 2))
       put(assignments, assignment, std::max(0, begin - 1 - draw(random, 3)), begin,
@@ -312,7 +311,7 @@ TypeAssignment neighbour(const AssignmentSpace &assignments, TypeAssignment assi
     put(assignments, assignment, otherBegin, otherEnd, from);
     break;
   }
-  default:
+  case otherMicroBatches:
     assignment.choice = draw(random, assignments.choices);
   }
   return assignment;
