@@ -234,6 +234,10 @@ Expected<Link> parseCatalogueLink(StringRef text, StringRef path) {
             }},
            {"latency", required,
             [&](const YamlNode &node) { return readLatency(node, "latency", link.latency); }},
+           {"overlap_loss", optional,
+            [&](const YamlNode &node) {
+              return readNumber(node, "overlap_loss", 1, link.overlapLoss);
+            }},
            textField("source", required, link.source)}))
     return error;
   return link;

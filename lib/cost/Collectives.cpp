@@ -88,7 +88,8 @@ CollectiveCost ringCost(int members, const Link &link) {
   double steps = 2.0 * (members - 1);
   const Link used = members == 2 ? ofPair(link) : link;
   LinkSpeed speed = link.allReduce.value_or(LinkSpeed{used.bandwidth, used.latency});
-  return {speed.latency * steps, steps / members / speed.bandwidth.value(), link.provenance};
+  const double perByte = steps / members / speed.bandwidth.value();
+  return {speed.latency * steps, perByte, link.provenance, {}, link.overlapLoss * perByte};
 }
 } // namespace
 
@@ -108,8 +109,11 @@ CollectiveCost allReduceCost(const Cluster &cluster, const DeviceGroup &group) {
   GroupShape shape = shapeOf(cluster, group);
   CollectiveCost inside = ringCost(shape.devicesPerNode, shape.intra);
   CollectiveCost between = ringCost(shape.nodes, networkOf(cluster, group));
-  return {inside.latency + between.latency, inside.secondsPerByte + between.secondsPerByte,
-          std::max(inside.provenance, between.provenance)};
+  return {inside.latency + between.latency,
+          inside.secondsPerByte + between.secondsPerByte,
+          std::max(inside.provenance, between.provenance),
+          {},
+          inside.lostPerByte + between.lostPerByte};
 }
 
 CollectiveCost tiedSumCost(const Cluster &cluster, const DeviceGroup &group) {

@@ -16,11 +16,14 @@ struct CollectiveCost {
   double secondsPerByte = 0;
   Provenance provenance = Provenance::Measured; // the worst of the links that it takes
   Seconds perRow{};                             // of sparse tables
+  double lostPerByte = 0; // seconds of computing that each byte takes which travels meanwhile
 
   Seconds time(Bytes size) const;
   /// The time of several messages, one after another, with `size` bytes together.
   Seconds time(int64_t count, Bytes size) const;
   Seconds time(const TableRows &rows) const;
+  /// Computing that is lost to `size` bytes on their way (Link::overlapLoss).
+  Seconds lost(Bytes size) const { return Seconds(lostPerByte * size.value()); }
 };
 
 /// Ring all-reduce of `size` bytes: 2(k−1)/k · size/β + 2(k−1)·α over the slowest link. Across n

@@ -22,6 +22,7 @@ Link slower(const Link &a, const Link &b) {
   };
   result.pairBandwidth = std::min(ofPair(a), ofPair(b));
   result.provenance = std::max(a.provenance, b.provenance);
+  result.overlapLoss = std::max(a.overlapLoss, b.overlapLoss);
   if (a.allReduce && b.allReduce)
     result.allReduce = {std::min(a.allReduce->bandwidth, b.allReduce->bandwidth),
                         std::max(a.allReduce->latency, b.allReduce->latency)};

@@ -207,8 +207,9 @@ std::vector<ProfileWarning> ProfileDatabase::add(const Profile &profile, StringR
                .str()});
     });
   for (const LinkMeasurement &link : profile.links)
-    links[link.name] = {link.name, link.bandwidth, link.latency,       ("measured: " + path).str(),
-                        {},        link.allReduce, provenanceOf(link), link.lookup};
+    links[link.name] = {link.name, link.bandwidth,  link.latency,       ("measured: " + path).str(),
+                        {},        link.allReduce,  provenanceOf(link), link.lookup,
+                        {},        link.overlapLoss};
   for (const MemoryMeasurement &memory : profile.memory)
     overheads[memory.deviceType] = {memory.constant, memory.factor, memory.underWay,
                                     ("measured: " + sys::path::filename(path)).str(),

@@ -118,16 +118,19 @@ struct StageCosts::Slowest {
 
 /// The part of an all-reduce that the last backward pass does not hide. The gradients of a layer,
 /// and of all before it, can be summed only after that layer's backward pass; the passes of the
-/// layers before it go on meanwhile, as long as they take on the replica that is done first. Passes
-/// that are computed again hide nothing here.
+/// layers before it go on meanwhile, as long as they take on the replica that is done first, and as
+/// much later as the gradients behind it have cost. Passes that are computed again hide nothing
+/// here.
 Seconds StageCosts::exposedSum(LayerRange range, const CollectiveCost &collective,
                                const Slowest &replicas) const {
   Seconds exposed{};
+  const Bytes all = memory.denseParameters(range);
   for (int layer = range.begin; layer < range.end; ++layer) {
     Seconds left(std::numeric_limits<double>::infinity());
     for (const LayerTimes *times : replicas.all)
       left = std::min(left, times->backward({range.begin, layer}));
-    const Seconds sum = collective.time(memory.denseParameters({range.begin, layer + 1}));
+    const Bytes waiting = memory.denseParameters({range.begin, layer + 1});
+    const Seconds sum = collective.time(waiting) + collective.lost(all - waiting);
     exposed = std::max(exposed, sum - left);
   }
   return exposed;

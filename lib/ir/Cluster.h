@@ -126,6 +126,9 @@ struct Link {
   /// Bandwidth between two devices alone, where groups of more devices have more (a mesh of links);
   /// 0: the same.
   BytesPerSecond pairBandwidth{};
+  /// How much computing a device loses to an all-reduce over the link that travels meanwhile, as a
+  /// share of the time that the all-reduce takes by itself: 0 none, 1 as much as if it waited.
+  double overlapLoss = 0;
 };
 
 /// The host of each node of a group, as far as the file states it.

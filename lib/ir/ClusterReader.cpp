@@ -152,7 +152,7 @@ Error readDeviceTypes(const YamlNode &node, std::vector<DeviceType> &types) {
   return Error::success();
 }
 
-/// The name of an entry of profiles/links, or {bandwidth, latency}.
+/// The name of an entry of profiles/links, or {bandwidth, latency, overlap_loss}.
 Error readLink(const YamlNode &node, const std::string &what, Link &link) {
   link.location = node.location;
   if (node.kind == YamlNode::Kind::Scalar)
@@ -166,8 +166,12 @@ Error readLink(const YamlNode &node, const std::string &what, Link &link) {
                        [&](const YamlNode &value) {
                          return readBandwidth(value, "bandwidth of " + what, link.bandwidth);
                        }},
-                      {"latency", required, [&](const YamlNode &value) {
+                      {"latency", required,
+                       [&](const YamlNode &value) {
                          return readLatency(value, "latency of " + what, link.latency);
+                       }},
+                      {"overlap_loss", optional, [&](const YamlNode &value) {
+                         return readNumber(value, "overlap_loss of " + what, 1, link.overlapLoss);
                        }}});
 }
 

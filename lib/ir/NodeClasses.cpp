@@ -13,8 +13,11 @@ namespace heterplan {
 
 namespace {
 bool sameLink(const Link &a, const Link &b) {
-  return std::tie(a.bandwidth, a.latency, a.allReduce, a.provenance, a.lookup) ==
-         std::tie(b.bandwidth, b.latency, b.allReduce, b.provenance, b.lookup);
+  auto facts = [](const Link &link) {
+    return std::tie(link.bandwidth, link.latency, link.allReduce, link.provenance, link.lookup,
+                    link.overlapLoss);
+  };
+  return facts(a) == facts(b);
 }
 
 /// Whether the links of the cluster lead from both alike.

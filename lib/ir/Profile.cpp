@@ -73,6 +73,9 @@ Error verifyLink(const LinkMeasurement &link, size_t index) {
     if (!std::isfinite(residual) || residual < 0)
       return Diagnostic(Diag::InvalidProfile, place)
              << "a residual of link '" << link.name << "' is negative or not finite";
+  if (!(link.overlapLoss >= 0 && link.overlapLoss <= 1))
+    return Diagnostic(Diag::InvalidProfile, place)
+           << "overlapLoss of link '" << link.name << "' is not between 0 and 1";
   return Error::success();
 }
 

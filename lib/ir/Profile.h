@@ -64,6 +64,7 @@ struct LinkMeasurement {
   double allReduceResidual = 0;
   std::optional<LookupSpeed> lookup{};
   double lookupResidual = 0;
+  double overlapLoss = 0; // as in Link
   /// The origin of the times: Measured, or their origin before a run of a plan corrected them.
   Provenance origin = Provenance::Measured;
   bool calibrated = false; // by measured timelines (cost/Calibration.h)

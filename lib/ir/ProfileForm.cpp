@@ -112,6 +112,7 @@ void writeLink(const LinkMeasurement &link, v1::LinkMeasurement &form) {
     form.set_lookup_row_seconds(link.lookup->row.value());
   }
   form.set_lookup_residual(link.lookupResidual);
+  form.set_overlap_loss(link.overlapLoss);
   if (link.origin != Provenance::Measured)
     form.set_origin(nameOf(link.origin));
   form.set_calibrated(link.calibrated);
@@ -142,6 +143,7 @@ LinkMeasurement readLink(const v1::LinkMeasurement &form, const Twine &place, Na
                     Seconds(form.lookup_latency_seconds())},
                    Seconds(form.lookup_row_seconds())};
   link.lookupResidual = form.lookup_residual();
+  link.overlapLoss = form.overlap_loss();
   if (!form.origin().empty())
     link.origin = names.named<Provenance>(form.origin(), provenances, place + ".origin");
   link.calibrated = form.calibrated();

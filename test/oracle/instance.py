@@ -36,13 +36,15 @@ class Tensor:
 class Link:
     bandwidth: int  # bytes a second
     nanoseconds: int  # of latency
+    loss: float = 0.0  # of computing, by an all-reduce meanwhile
 
     @property
     def latency(self) -> float:
         return self.nanoseconds * 1e-9
 
-    def yaml(self) -> dict[str, str]:
-        return {"bandwidth": f"{self.bandwidth}B/s", "latency": f"{self.nanoseconds}ns"}
+    def yaml(self) -> dict[str, str | float]:
+        loss = {"overlap_loss": self.loss} if self.loss else {}
+        return {"bandwidth": f"{self.bandwidth}B/s", "latency": f"{self.nanoseconds}ns", **loss}
 
 
 @dataclass(frozen=True)

@@ -173,7 +173,7 @@ def _columns(size: int, stages: int) -> tuple[tuple[int, ...], ...]:
 
 
 def slower(a: Link, b: Link) -> Link:
-    return Link(min(a.bandwidth, b.bandwidth), max(a.nanoseconds, b.nanoseconds))
+    return Link(min(a.bandwidth, b.bandwidth), max(a.nanoseconds, b.nanoseconds), max(a.loss, b.loss))
 
 
 @dataclass(frozen=True)
@@ -190,6 +190,7 @@ class Shape:
 class Collective:
     latency: float = 0.0
     per_byte: float = 0.0
+    lost_per_byte: float = 0.0  # computing that a byte on its way costs each device
 
     def time(self, size: float, count: int | None = None) -> float:
         """Time of `count` collectives, one after another, of `size` bytes together; 0 for no
@@ -309,7 +310,10 @@ class Machines:
             self._sums[group] = (
                 Collective()
                 if alone
-                else Collective(inside.latency + between.latency, inside.per_byte + between.per_byte)
+                else Collective(
+                    inside.latency + between.latency, inside.per_byte + between.per_byte,
+                    inside.lost_per_byte + between.lost_per_byte,
+                )  # fmt: skip
             )
         return self._sums[group]
 
@@ -342,4 +346,5 @@ def ring(members: int, link: Link) -> Collective:
     if members < 2:
         return Collective()
     steps = 2 * (members - 1)
-    return Collective(steps * link.latency, steps / members / link.bandwidth)
+    per_byte = steps / members / link.bandwidth
+    return Collective(steps * link.latency, per_byte, link.loss * per_byte)

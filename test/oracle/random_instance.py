@@ -37,7 +37,22 @@ class Generator:
         network = self.network()
         request = self.request(layers, types, nodes, times, batch)
         links = self.links(list(zones), nodes, types)
-        return Instance(layers, tensors, types, nodes, network, zones, times, request, links)
+        drawn = Instance(layers, tensors, types, nodes, network, zones, times, request, links)
+        return self.with_losses(drawn) if request.overlaps_sums else drawn
+
+    def with_losses(self, drawn: Instance) -> Instance:
+        """Sums that overlap passes cost computing, on half of the links."""
+
+        def lossy(link: Link) -> Link:
+            return replace(link, loss=self.mode_draw.choice([0.0, 0.0, 1.0, round(self.mode_draw.random(), 3)]))
+
+        return replace(
+            drawn,
+            nodes=tuple(replace(group, link=lossy(group.link)) for group in drawn.nodes),
+            network=lossy(drawn.network),
+            zones={name: lossy(link) for name, link in drawn.zones.items()},
+            links=tuple((a, b, lossy(link)) for a, b, link in drawn.links),
+        )
 
     # The model.
 

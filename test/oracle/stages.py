@@ -343,7 +343,8 @@ class Stages:
     def _exposed(self, begin, end, collective, shares: Shares, micro_batches: int) -> float:
         """The sum of gradients that begins within the last backward pass, behind the end of this pass: gradients of
         layers up to one are summed from when the backward pass of this one is done, while those of the layers before it
-        still take what they take on the device that is fastest in them. Recomputation hides nothing."""
+        still take what they take on the device that is fastest in them, and later by what the sums of layers behind it have
+    cost. Recomputation hides nothing."""
         dense = self._dense(begin, end)
         exposed = 0.0
         for i in range(begin, end):
@@ -352,7 +353,8 @@ class Stages:
                 for kind, own in enumerate(shares)
                 for samples in own
             )
-            exposed = max(exposed, collective.time(sum(dense[: i + 1 - begin])) - hidden)
+            made, before = sum(dense[: i + 1 - begin]), sum(dense[i + 1 - begin :])
+            exposed = max(exposed, collective.time(made) + collective.lost_per_byte * before - hidden)
         return exposed
 
     def balanced(self, begin, end, group: Group, micro_batches: int, in_flight: int, way: Way) -> Shares | None:

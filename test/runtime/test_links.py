@@ -85,6 +85,7 @@ def test_a_link_is_measured_between_three_ranks(tmp_path: Path):
     for kind in ("latencySeconds", "allReduceLatencySeconds", "lookupLatencySeconds", "lookupRowSeconds"):
         assert link[kind] >= 0
     assert all(link[name] >= 0 for name in ("residual", "allReduceResidual", "lookupResidual"))
+    assert 0 <= link["overlapLoss"] <= 1
 
 
 def test_one_rank_is_no_link(tmp_path: Path):

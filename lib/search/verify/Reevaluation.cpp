@@ -134,12 +134,17 @@ Bytes Reevaluator::denseBytesOf(int layer, const ReevaluatedStage &facts) const 
 /// The all-reduce of a stage that begins within its last backward pass, from the end of that pass
 /// on. A layer's gradients wait for its own backward pass, and all that came before them has been
 /// sent by then at best; the first replica that has made all gradients gives no more time.
+/// Gradients that were sent have held that pass up.
 Seconds Reevaluator::exposedSum(const ReevaluatedStage &facts) const {
   Seconds latest{};
-  Bytes waiting{};
+  Bytes waiting{}, sent{};
+  for (int layer = facts.begin; layer < facts.end; ++layer)
+    sent += denseBytesOf(layer, facts);
+  const CollectiveCost cost = allReduceCost(cluster, facts.group);
   for (int layer = facts.begin; layer < facts.end; ++layer) {
     waiting += denseBytesOf(layer, facts);
-    Seconds sum = allReduceTime(cluster, facts.group, waiting);
+    sent -= denseBytesOf(layer, facts);
+    Seconds sum = cost.time(waiting) + cost.lost(sent);
     for (const ReevaluatedReplica &replica : facts.replicas)
       latest = std::max(latest, sum - replica.backwardBefore[size_t(layer - facts.begin)]);
   }

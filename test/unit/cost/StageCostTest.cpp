@@ -102,6 +102,12 @@ TEST_F(StageCostTest, overlappedSums) {
   EXPECT_DOUBLE_EQ(exposed(boxes(2), 3), ring - 2) << "as long as on the faster replica";
   EXPECT_DOUBLE_EQ(exposed(boxes(2), 8), 400 / 100.0 + 1) << "a's alone, which nothing hides";
   EXPECT_DOUBLE_EQ(exposed(boxes(1), 2), 0);
+  cluster.network.overlapLoss = 0.25;
+  EXPECT_DOUBLE_EQ(exposed(boxes(2), 2), ring - 2) << "a's ends no later than b's";
+  EXPECT_DOUBLE_EQ(exposed(boxes(2), 8), 4 + 1 + 0.25 * 4) << "b's have held the pass of a up";
+  cluster.network.overlapLoss = 1;
+  EXPECT_DOUBLE_EQ(exposed(boxes(2), 8), ring) << "as if computing waited";
+  cluster.network.overlapLoss = 0;
   StageOption recomputing = boxes(2);
   recomputing.recomputation.segments = 1;
   EXPECT_DOUBLE_EQ(exposed(recomputing, 2), ring - 2) << "what is computed again hides nothing";

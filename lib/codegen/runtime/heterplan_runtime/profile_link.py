@@ -21,6 +21,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from .allocator import keep_freed_memory
 from .communication import Communicator
@@ -41,6 +42,7 @@ WORK = 3e-3  # seconds that a rank computes before each repetition
 ROUNDS, SECONDS = 11, 1.5  # over all sizes; of a size in all rounds
 MOST = 40  # repetitions in a round
 SIDE = 160  # of the matrices that a rank multiplies meanwhile
+OVERLAP_BYTES, BUCKET, LONGEST = 16 << 20, 4 << 20, 0.3  # of an all-reduce beside computing; of a message; seconds
 COLUMNS, READ = (16, 128), (1 << 8, 1 << 11, 1 << 14, 1 << 17)  # of tables; rows that a rank reads
 
 
@@ -87,8 +89,8 @@ class Work:
         self.run()
         return time.perf_counter() - begin
 
-    def run(self) -> None:
-        for _ in range(self._products):
+    def run(self, times: int = 1) -> None:
+        for _ in range(self._products * times):
             self._matrix @ self._matrix
         synchronise(self._device)
 
@@ -132,11 +134,41 @@ class LinkBench:
         return self._communicator.total(own) / case.share / repetitions
 
 
+    def overlap_loss(self, all_reduces: Fit) -> float:
+        """How much computing a rank loses to an all-reduce that travels meanwhile, as a share of the time of the
+        all-reduce by itself: 0 to 1. The computing takes twice as long as the all-reduce."""
+        members = self._communicator.world_size
+        steps = 2 * (members - 1)
+        whole = all_reduces.seconds(Point(steps, steps / members * OVERLAP_BYTES, 0.0))
+        whole = self._communicator.largest(whole)  # which all ranks agree on
+        parts = max(1, min(OVERLAP_BYTES // BUCKET, int(LONGEST / whole * OVERLAP_BYTES // BUCKET)))
+        alone = whole * parts * BUCKET / OVERLAP_BYTES
+        gradients = [torch.zeros(BUCKET // 4, device=self._communicator.device) for _ in range(parts)]
+        times = max(1, round(2 * alone / WORK))
+        losses = []
+        for _ in range(ROUNDS):
+            quiet = self._together(times, [])
+            losses.append(self._together(times, gradients) - quiet)
+        return min(1.0, max(0.0, trimmed_mean(losses) / alone))
+
+    def _together(self, times: int, gradients: list[Tensor]) -> float:
+        """Seconds of computing beside the sum of `gradients`, the mean over all ranks."""
+        communicator = self._communicator
+        communicator.barrier()
+        begin = time.perf_counter()
+        wait = communicator.begin_sum(gradients, tuple(range(communicator.world_size)))
+        self._work.run(times)
+        wait()
+        synchronise(communicator.device)
+        return communicator.total(time.perf_counter() - begin) / communicator.world_size
+
+
 @dataclass(frozen=True)
 class LinkPoints:
     messages: list[Point]
     all_reduces: list[Point]
     lookups: list[Point]  # and their gradients
+    overlap_loss: float
 
 
 def measure(communicator: Communicator, sizes: Sequence[int] = SIZES) -> LinkPoints:
@@ -147,9 +179,11 @@ def measure(communicator: Communicator, sizes: Sequence[int] = SIZES) -> LinkPoi
     tables = [Table(communicator, columns) for columns in COLUMNS]
     kinds = (Lookup, LookupGradient)
     lookups = [kind(communicator, table, read) for kind in kinds for table in tables for read in READ]
-    points = LinkBench(communicator).points([*messages, *all_reduces, *lookups])
+    bench = LinkBench(communicator)
+    points = bench.points([*messages, *all_reduces, *lookups])
     first = len(messages) + len(all_reduces)
-    return LinkPoints(points[: len(messages)], points[len(messages) : first], points[first:])
+    reductions = points[len(messages) : first]
+    return LinkPoints(points[: len(messages)], reductions, points[first:], bench.overlap_loss(fit(reductions)))
 
 
 def _write(options: argparse.Namespace, communicator: Communicator, points: LinkPoints) -> None:
@@ -171,6 +205,7 @@ def _write(options: argparse.Namespace, communicator: Communicator, points: Link
         "lookupLatencySeconds": lookup.latency,
         "lookupRowSeconds": lookup.row,
         "lookupResidual": lookup.residual,
+        "overlapLoss": points.overlap_loss,
     }
     text = json.dumps({"schemaVersion": "1.0", **now, "date": date, "links": [link]}, indent=1)
     try:
@@ -180,6 +215,7 @@ def _write(options: argparse.Namespace, communicator: Communicator, points: Link
     _print_points("message", points.messages, message)
     _print_points("all-reduce", points.all_reduces, reduction)
     _print_points("lookup", points.lookups, lookup)
+    print(f"computing loses {points.overlap_loss:.0%} of the time of an all-reduce that travels meanwhile")
 
 
 def _print_points(what: str, points: Sequence[Point], line: Fit) -> None:

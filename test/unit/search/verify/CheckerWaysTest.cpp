@@ -134,6 +134,27 @@ TEST_F(ShardedPlan, HoldsWithSumsThatOverlapPasses) {
   EXPECT_EQ(failing(), (Names{"timing"}));
 }
 
+/// While the second layer's 1000 bytes travel, the first one's pass loses half of their time.
+TEST_F(ShardedPlan, HoldsWithSumsThatSlowPasses) {
+  plan.overlapsSums = true;
+  cluster.network.overlapLoss = 0.5;
+  for (NodeGroup &node : cluster.nodes)
+    node.link.overlapLoss = 0.5;
+  for (int i = 0; i < 2; ++i) {
+    Stage &stage = plan.stages[i];
+    DeviceGroup group{{{i, 2}}};
+    const Seconds last = allReduceTime(cluster, group, Bytes(1000));
+    const Seconds all = allReduceTime(cluster, group, Bytes(2000));
+    const Seconds hidden = stage.replicas.back().backward / 2;
+    stage.sync = stage.update + std::max(last + (all - last) / 2, all - hidden);
+  }
+  fillTotals();
+  EXPECT_EQ(failing(), (Names{}));
+  plan.stages[1].sync -= Seconds(1e-6);
+  fillTotals();
+  EXPECT_EQ(failing(), (Names{"timing"}));
+}
+
 TEST_F(ShardedPlan, holdsWithGradients) {
   shard(StateSharding::Gradients);
   EXPECT_EQ(failing(), (Names{}));
