@@ -314,8 +314,8 @@ Expression emitGemm(NodeEmitter &e) {
   bool transA = e.integer("transA", 0), transB = e.integer("transB", 0);
   bool bias = e.has(2) && beta != 0;
   bool vector = bias && e.rank(2) == 1 && e.input(2).shape.back() == e.output().shape.back();
-  if (alpha == 1 && beta == 1 && !transA && transB && (!bias || vector)) {
-    std::vector<std::string> arguments{e.in(0), e.in(1)};
+  if (alpha == 1 && beta == 1 && !transA && (bias ? vector : transB)) {
+    std::vector<std::string> arguments{e.in(0), e.in(1) + (transB ? "" : ".t()")};
     if (bias)
       arguments.push_back(e.in(2));
     return call("F.linear", arguments);

@@ -30,9 +30,21 @@ Expected<Windows> convolutionWindows(NodeEmitter &e) {
   return windowsOf(e, *kernel);
 }
 
+/// PyTorch 2.13 exports a convolution without a bias with one of zeros, which a kernel would add.
+bool isZeros(const NodeEmitter &e, int index) {
+  if (!e.isConstant(index))
+    return false;
+  const GraphTensor &values = e.input(index);
+  const std::optional<int64_t> count = fixedElementCount(values);
+  for (int64_t i = 0; count && i < *count; ++i)
+    if (elementValue(values, i) != 0)
+      return false;
+  return count.has_value();
+}
+
 std::vector<std::string> convolutionArguments(NodeEmitter &e, const Windows &windows) {
   std::vector<std::string> arguments{e.in(0), e.in(1)};
-  if (e.has(2))
+  if (e.has(2) && !isZeros(e, 2))
     arguments.push_back(e.in(2));
   if (!all(windows.strides, 1))
     arguments.push_back("stride=" + compactTuple(windows.strides));

@@ -9,6 +9,22 @@ using namespace llvm;
 
 namespace heterplan {
 
+StringMap<int> StageSource::numbersOf(const Graph &graph) {
+  StringMap<int> numbers;
+  for (size_t i = 0; i < graph.nodes.size(); ++i)
+    numbers[graph.nodes[i].name] = static_cast<int>(i);
+  return numbers;
+}
+
+DenseMap<int, int> StageSource::layersOf(const StringMap<int> &nodes, const LayerGraph &layers) {
+  DenseMap<int, int> result;
+  for (int layer = 0; layer < layers.size(); ++layer)
+    for (const std::string &name : layers.layers[layer].nodes)
+      if (auto node = nodes.find(name); node != nodes.end())
+        result[node->second] = layer;
+  return result;
+}
+
 Error StageBuilder::invalid(StringRef why, StringRef name) const {
   return Diagnostic(Diag::InvalidPlan, {model.layers.model, 0, 0, ""})
          << why << " '" << name << "'; plan, layers and model do not belong together";
@@ -90,9 +106,12 @@ Error StageBuilder::findInputs() {
 }
 
 Error StageBuilder::emitNodes(ArrayRef<int> nodes) {
-  for (int node : nodes)
-    if (Error error = emitNode(scope, model.graph.nodes[node]))
+  for (int node : nodes) {
+    if (model.linear.isJoined(node))
+      continue;
+    if (Error error = emitNode(scope, model.linear.nodeAt(node)))
       return error;
+  }
   return Error::success();
 }
 

@@ -1,6 +1,7 @@
 // How a stage becomes a module: internal to StageModule.cpp and StageBuilder.cpp.
 #pragma once
 
+#include "codegen/LinearNodes.h"
 #include "codegen/StageModule.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -12,23 +13,24 @@ namespace heterplan {
 /// The facts of the whole model that building a stage needs.
 struct StageSource {
   StageSource(const Graph &graph, const LayerGraph &layers)
-      : graph(graph), layers(layers), use(graph) {
+      : graph(graph), layers(layers), use(graph), nodeByName(numbersOf(graph)),
+        layerOf(layersOf(nodeByName, layers)), linear(graph, use, layerOf) {
     for (size_t i = 0; i < graph.tensors.size(); ++i)
       tensorByName[graph.tensors[i].name] = static_cast<TensorId>(i);
-    for (size_t i = 0; i < graph.nodes.size(); ++i)
-      nodeByName[graph.nodes[i].name] = static_cast<int>(i);
-    for (int layer = 0; layer < layers.size(); ++layer)
-      for (const std::string &name : layers.layers[layer].nodes)
-        if (auto node = nodeByName.find(name); node != nodeByName.end())
-          layerOf[node->second] = layer;
   }
 
   const Graph &graph;
   const LayerGraph &layers;
   GraphUse use;
+  const llvm::StringMap<int> nodeByName;
+  const llvm::DenseMap<int, int> layerOf; // of the nodes that belong to one
+  const LinearNodes linear;
   llvm::StringMap<TensorId> tensorByName;
-  llvm::StringMap<int> nodeByName;
-  llvm::DenseMap<int, int> layerOf; // of the nodes that belong to one
+
+private:
+  static llvm::StringMap<int> numbersOf(const Graph &graph);
+  static llvm::DenseMap<int, int> layersOf(const llvm::StringMap<int> &nodes,
+                                           const LayerGraph &layers);
 };
 
 /// The tensors that a stage receives and sends, as indices into LayerGraph::tensors. A tensor that

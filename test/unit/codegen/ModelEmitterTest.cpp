@@ -76,6 +76,85 @@ TEST(ModelEmitter, RefusesConvolutionsWhoseBiasIsNoVector) {
   }
 }
 
+TEST(ModelEmitter, ConvolutionsLeaveABiasOfZerosOut) {
+  auto text = [](float last) {
+    GraphBuilder b;
+    TensorId x = b.input("x", batched({4, 8})), w = b.parameter("w", {2, 4, 1});
+    TensorId bias = b.constant("b", values<float>(DataType::Float32, {2}, {0.0f, last}));
+    b.graph.outputs = {b.node("y", "Conv", {x, w, bias}, batched({2, 8}))};
+    return emitted(b);
+  };
+  EXPECT_TRUE(has(text(0), "y = F.conv1d(x, p(\"w\"))")) << text(0);
+  EXPECT_TRUE(has(text(0.5), "y = F.conv1d(x, p(\"w\"), p(\"b\"))")) << text(0.5);
+}
+
+namespace {
+/// A linear layer of 4 inputs and 3 outputs over five positions, as exporters write it, in one
+/// layer of the plan; `edit` may change it before.
+std::string emittedLinear(llvm::function_ref<void(GraphBuilder &)> edit,
+                          std::vector<int64_t> bias = {3}) {
+  GraphBuilder b;
+  TensorId x = b.input("x", batched({5, 4})), w = b.parameter("w", {3, 4});
+  TensorId turned = b.node("turned", "Transpose", {w}, fixedShape({4, 3}),
+                           {{"perm", std::vector<int64_t>{1, 0}}});
+  TensorId product = b.node("product", "MatMul", {x, turned}, batched({5, 3}));
+  b.graph.outputs = {b.node("sum", "Add", {product, b.parameter("b", bias)}, batched({5, 3}))};
+  edit(b);
+  LayerGraph layers = b.layers();
+  Plan plan = b.plan();
+  Layer layer = layers.layers.front();
+  layer.nodes.clear();
+  for (const GraphNode &node : b.graph.nodes)
+    layer.nodes.push_back(node.name);
+  layers.layers = {layer};
+  layers.tensors.clear();
+  plan.stages.front().layers = {layer.name};
+  auto text = emitModel(b.graph, layers, plan);
+  return text ? *text : "error: " + toText(text.takeError());
+}
+} // namespace
+
+TEST(ModelEmitter, LinearLayersAreOneCall) {
+  std::string text = emittedLinear([](GraphBuilder &) {});
+  EXPECT_TRUE(has(text, "= F.linear(x, p(\"w\"), p(\"b\"))  # N x 5 x 3\n")) << text;
+  EXPECT_FALSE(has(text, "permute") || has(text, " @ ")) << text;
+  text = emittedLinear([](GraphBuilder &b) { // bias first, weight not transposed
+    std::swap(b.graph.nodes[2].inputs[0], b.graph.nodes[2].inputs[1]);
+    b.graph.nodes[1].inputs[1] = b.parameter("v", {4, 3});
+    b.graph.nodes.erase(b.graph.nodes.begin());
+  });
+  EXPECT_TRUE(has(text, "= F.linear(x, p(\"v\").t(), p(\"b\"))")) << text;
+}
+
+TEST(ModelEmitter, WhatIsReadElsewhereIsNotJoined) {
+  std::string text = emittedLinear([](GraphBuilder &b) {
+    TensorId product = b.graph.nodes[1].outputs[0];
+    b.graph.outputs.push_back(b.node("more", "Relu", {product}, batched({5, 3})));
+  });
+  EXPECT_TRUE(has(text, "product = x @ ") || has(text, " = x @ ")) << text;
+  EXPECT_FALSE(has(text, "F.linear")) << text;
+  text = emittedLinear([](GraphBuilder &b) { // the weight's transpose twice
+    TensorId turned = b.graph.nodes[0].outputs[0];
+    b.graph.outputs.push_back(b.node("more", "Relu", {turned}, fixedShape({4, 3})));
+  });
+  EXPECT_TRUE(has(text, ".t(), p(\"b\"))")) << text;
+  text = emittedLinear([](GraphBuilder &b) { // a product of each sample's own matrix
+    b.graph.tensors[b.graph.nodes[0].outputs[0]].shape = batched({4, 3});
+  });
+  EXPECT_FALSE(has(text, "F.linear")) << text;
+  EXPECT_FALSE(has(emittedLinear([](GraphBuilder &) {}, {5, 3}), "F.linear")) << "no vector";
+  EXPECT_FALSE(has(emittedLinear([](GraphBuilder &) {}, {1}), "F.linear")) << "one for all";
+  std::string stages;
+  {
+    GraphBuilder b;
+    TensorId x = b.input("x", batched({5, 4})), w = b.parameter("w", {4, 3});
+    TensorId product = b.node("product", "MatMul", {x, w}, batched({5, 3}));
+    b.graph.outputs = {b.node("sum", "Add", {product, b.parameter("b", {3})}, batched({5, 3}))};
+    stages = emitted(b, {1});
+  }
+  EXPECT_FALSE(has(stages, "F.linear")) << "in two stages";
+}
+
 TEST(ModelEmitter, TiedParameterIsStoredOnceInAStage) {
   std::string text = emitted(skipNetwork());
   EXPECT_TRUE(has(text, "    parameters_spec = {\n"
