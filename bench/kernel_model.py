@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "lib/cost/KernelParameters.def"
 ARCHITECTURES = ROOT / "lib/cost/Architectures.def"
 RATES = ("fp32", "tf32", "half", "bandwidth")
+SHARES = (*RATES, "convolution")
 PRODUCTS = ("convolution", "depthwise-convolution", "matmul", "batched-matmul")
 
 
@@ -27,7 +28,7 @@ def read_parameters() -> dict[str, float]:
 def read_architectures() -> dict[str, dict[str, float]]:
     pattern = re.compile(r'^HETERPLAN_ARCHITECTURE\("([\w-]*)", (.*)\)', re.M)
     return {
-        name: dict(zip(RATES, map(float, values.split(","))))
+        name: dict(zip(SHARES, map(float, values.split(","))))
         for name, values in pattern.findall(ARCHITECTURES.read_text())
     }
 
@@ -116,7 +117,7 @@ def step(
     share = np.ones(len(rows))
     name = {"half": "convolutionFirst" if first else "convolutionHalf", "tf32": "convolutionTf32",
             "fp32": "convolutionFp32"}[units]
-    share[conv] = p[name]
+    share[conv] = p[name] * (shares["convolution"] if units == "half" else 1.0)
     share[grouped] *= p["grouped"]
     odd = np.log2(np.maximum(model.columns, 1)) % 1 > 0
     if units == "half" and channels_last:

@@ -1,10 +1,12 @@
 """Fits the parameters of kernels and architectures to published training rows.
 
-usage: bench/published_fit.py ROWS MODELS [--write]
+usage: bench/published_fit.py ROWS MODELS [--only KEYS] [--leave-out TEXTS] [--write]
 
 ROWS: the folder of rows_*.csv (docs/experiments/published.md says where they come from). MODELS: the
 layers of their models, as bench/published.py writes them. Prints the error of the fit; --write puts
-the parameters into lib/cost/KernelParameters.def and lib/cost/Architectures.def.
+the parameters into lib/cost/KernelParameters.def and lib/cost/Architectures.def. With --only, all
+parameters but KEYS (separated by commas, such as hopper/half) stay; --leave-out drops rows whose
+names have one of TEXTS.
 bench/published.py --held-out predicts what the fit did not see.
 """
 
@@ -18,14 +20,14 @@ from pathlib import Path
 
 import numpy as np
 from kernel_model import (
-    ARCHITECTURES, TABLE, Device, Model, read_architectures, read_device, read_parameters, step,
+    ARCHITECTURES, SHARES, TABLE, Device, Model, read_architectures, read_device, read_parameters, step,
     update,
 )  # fmt: skip
 from published_rows import Row, read_rows
 
 FITTED = {  # by architecture; the other rates are those of kernels, or of no row
     "volta": ("fp32", "half"), "ampere": ("fp32", "tf32", "half"), "ampere-ga10x": ("half",),
-    "hopper": ("fp32",), "cdna": ("fp32",), "cdna2": ("fp32",),
+    "hopper": ("fp32", "half", "convolution"), "cdna": ("fp32",), "cdna2": ("fp32",),
 }  # fmt: skip
 MOST = {  # of a parameter; "/": of a share
     "floorMicroseconds": 8.0, "weightGradient": 1.0, "softmax": 1.0, "batched": 1.0,
@@ -82,14 +84,16 @@ class Fit:
         # Half way between the median and the mean: outliers count, and do not decide.
         return float(np.mean(np.sqrt(error**2 + 0.03**2))) + PULL * float(np.mean(np.square(drift)))
 
-    def run(self, rows: Sequence[Row], rounds: int = 12) -> dict[str, float]:
-        """Coordinate descent over the logarithms."""
+    def run(
+        self, rows: Sequence[Row], rounds: int = 12, only: Sequence[str] = ()
+    ) -> dict[str, float]:
+        """Coordinate descent over the logarithms, of the keys `only` or of all."""
         values, width = dict(self.start), 0.25
         best = self.loss(values, rows)
         for _ in range(rounds):
             improved = False
             for key in values:
-                if key in FIXED:
+                if key in FIXED or (only and key not in only):
                     continue
                 for factor in (math.exp(width), math.exp(-width)):
                     moved = False
@@ -158,12 +162,11 @@ def write(values: dict[str, float]) -> None:
             text = re.sub(rf"(PARAMETER\({name}, )[\d.e-]+", rf"\g<1>{value:.3g}", text)
     TABLE.write_text(text)
     text = ARCHITECTURES.read_text()
-    order = ("fp32", "tf32", "half", "bandwidth")
     for name, keys in FITTED.items():
         shares = dict(ALL_SHARES[name])
         for key in keys:
             shares[key] = values[f"{name}/{key}"]
-        numbers = ", ".join(f"{shares[key]:.2f}" for key in order)
+        numbers = ", ".join(f"{shares[key]:.2f}" for key in SHARES)
         text = re.sub(rf'(ARCHITECTURE\("{name}"), .*\)', rf"\g<1>, {numbers})", text)
     ARCHITECTURES.write_text(text)
 
@@ -172,12 +175,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", type=Path)
     parser.add_argument("models", type=Path)
+    split = lambda text: text.split(",")
+    parser.add_argument("--only", type=split, default=[], metavar="KEYS")
+    parser.add_argument("--leave-out", type=split, default=[], metavar="TEXTS")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    rows = [row for row in read_rows(options.rows) if not row.stages]
+    left_out = lambda row: any(text in row.name for text in options.leave_out)
+    rows = [row for row in read_rows(options.rows) if not row.stages and not left_out(row)]
     fit = Fit(rows, read_models(rows, options.models))
     print(f"{len(rows)} rows, before: {summary(fit.errors(fit.start, rows))}", flush=True)
-    values = fit.run(rows)
+    values = fit.run(rows, only=options.only)
     errors = fit.errors(values, rows)
     print(f"fitted: {summary(errors)}")
     for index in np.argsort(-np.abs(errors))[:25]:

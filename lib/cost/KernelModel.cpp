@@ -17,12 +17,12 @@ namespace fitted {
 
 struct Shares {
   const char *name;
-  double fp32, tf32, half, bandwidth;
+  double fp32, tf32, half, bandwidth, convolution;
 };
 
 constexpr Shares architectures[] = {
-#define HETERPLAN_ARCHITECTURE(name, fp32, tf32, half, bandwidth)                                  \
-  {name, fp32, tf32, half, bandwidth},
+#define HETERPLAN_ARCHITECTURE(name, fp32, tf32, half, bandwidth, convolution)                     \
+  {name, fp32, tf32, half, bandwidth, convolution},
 #include "cost/Architectures.def"
 };
 
@@ -154,10 +154,11 @@ private:
       return fitted::batched;
     if (!isConvolution(kernel))
       return 1;
-    double share = units == Units::Half
-                       ? isFirst ? fitted::convolutionFirst : fitted::convolutionHalf
-                   : units == Units::Tf32 ? fitted::convolutionTf32
-                                          : fitted::convolutionFp32;
+    double share =
+        units == Units::Half
+            ? (isFirst ? fitted::convolutionFirst : fitted::convolutionHalf) * rates.convolutionHalf
+        : units == Units::Tf32 ? fitted::convolutionTf32
+                               : fitted::convolutionFp32;
     if (kernel.product.groups <= 1)
       return share;
     bool isOdd =
@@ -223,6 +224,7 @@ KernelRates kernelRates(const DeviceType &device, Precision precision) {
   if (precision == Precision::Tf32)
     faster = sustained(stated.tf32, rates.tf32, shares.tf32);
   result.hasUnits = faster.value() > 0;
+  result.convolutionHalf = shares.convolution;
   result.products = std::max(result.products, faster);
   return result;
 }

@@ -14,7 +14,8 @@ namespace heterplan {
 struct KernelRates {
   FlopsPerSecond products;
   BytesPerSecond memory;
-  bool hasUnits = false; // of the precision
+  bool hasUnits = false;      // of the precision
+  double convolutionHalf = 1; // what convolutions in 16 bits reach of what they reach elsewhere
 };
 KernelRates kernelRates(const DeviceType &device, Precision precision);
 
