@@ -33,6 +33,15 @@ def read_architectures() -> dict[str, dict[str, float]]:
     }
 
 
+def read_fitted() -> dict[str, tuple[str, ...]]:
+    """By architecture: the rates of products that a fit tells."""
+    pattern = re.compile(r'^HETERPLAN_FITTED_RATES\("([\w-]*)", (.*)\)', re.M)
+    return {
+        name: tuple(key for key, flag in zip(RATES, flags.split(", ")) if flag == "true")
+        for name, flags in pattern.findall(ARCHITECTURES.read_text())
+    }
+
+
 @dataclass
 class Device:
     """A type of the catalogue: peaks in operations and bytes a second."""

@@ -20,15 +20,13 @@ from pathlib import Path
 
 import numpy as np
 from kernel_model import (
-    ARCHITECTURES, SHARES, TABLE, Device, Model, read_architectures, read_device, read_parameters, step,
-    update,
+    ARCHITECTURES, SHARES, TABLE, Device, Model, read_architectures, read_device, read_fitted, read_parameters,
+    step, update,
 )  # fmt: skip
 from published_rows import Row, read_rows
 
-FITTED = {  # by architecture; the other rates are those of kernels, or of no row
-    "volta": ("fp32", "half"), "ampere": ("fp32", "tf32", "half"), "ampere-ga10x": ("half",),
-    "hopper": ("fp32", "half", "convolution"), "cdna": ("fp32",), "cdna2": ("fp32",),
-}  # fmt: skip
+FITTED = read_fitted()  # by architecture; the other rates are those of kernels, or of no row
+FITTED["hopper"] += ("convolution",)
 MOST = {  # of a parameter; "/": of a share
     "floorMicroseconds": 8.0, "weightGradient": 1.0, "softmax": 1.0, "batched": 1.0,
     "elementwise": 1.0, "convolutionHalf": 1.1, "/": 1.0,

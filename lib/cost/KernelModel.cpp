@@ -26,6 +26,15 @@ constexpr Shares architectures[] = {
 #include "cost/Architectures.def"
 };
 
+/// Whether products in `precision` on an architecture were fitted to measured steps.
+bool isFitted(StringRef architecture, Precision precision) {
+#define HETERPLAN_FITTED_RATES(name, fp32, tf32, half)                                             \
+  if (architecture == name)                                                                        \
+    return heterplan::isHalf(precision) ? half : precision == Precision::Tf32 ? tf32 : fp32;
+#include "cost/Architectures.def"
+  return false;
+}
+
 const Shares &sharesOf(StringRef architecture) {
   for (const Shares &shares : architectures)
     if (architecture == shares.name)
@@ -263,14 +272,14 @@ MemoryFormat fasterFormat(const LayerGraph &graph, const Cluster &cluster, Preci
   return last < first ? MemoryFormat::ChannelsLast : MemoryFormat::ChannelsFirst;
 }
 
-double kernelHalfWidth(LayerKind kind, const DeviceType &device) {
+double kernelHalfWidth(LayerKind kind, const DeviceType &device, Precision precision) {
   constexpr double usual = 0.25, ofUnknown = 0.35;
   double halfWidth = usual;
 #define HETERPLAN_KERNEL_UNCERTAINTY(enumerator, value)                                            \
   if (kind == LayerKind::enumerator)                                                               \
     halfWidth = value;
 #include "cost/KernelParameters.def"
-  return device.architecture.empty() ? std::hypot(halfWidth, ofUnknown) : halfWidth;
+  return isFitted(device.architecture, precision) ? halfWidth : std::hypot(halfWidth, ofUnknown);
 }
 
 double elementwiseShare() { return fitted::elementwise; }

@@ -43,8 +43,8 @@ MemoryFormat fasterFormat(const LayerGraph &graph, const Cluster &cluster, Preci
                           Samples batch);
 
 /// The half-width of the 90 % interval of a layer's modelled times, of the natural logarithm; wider
-/// where the architecture of the device is not known.
-double kernelHalfWidth(LayerKind kind, const DeviceType &device);
+/// where no measured step told the rate of the precision on the architecture of the device.
+double kernelHalfWidth(LayerKind kind, const DeviceType &device, Precision precision);
 
 /// Share of the bandwidth that elementwise kernels of a GPU reach.
 double elementwiseShare();

@@ -96,7 +96,7 @@ LayerCost RooflineModel::priceKernels(const Layer &layer, const DeviceType &devi
   const Bytes dense = layer.denseBytes();
   const Bytes rows = layer.lookupBytes() * (double(batch.value()) * updateTraffic(optimizer));
   LayerCost cost;
-  cost.halfWidth = kernelHalfWidth(layer.kind, device);
+  cost.halfWidth = kernelHalfWidth(layer.kind, device, precision);
   cost.forward = passes.forward;
   cost.backward = passes.backward + rows / streaming;
   if (layer.kind == LayerKind::Embedding)

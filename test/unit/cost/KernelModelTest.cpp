@@ -84,7 +84,11 @@ TEST(KernelModel, ArchitecturesStateWhatTheySustain) {
   EXPECT_LT(kernelRates(type, Precision::Fp32).products.value(), 10e12);
   EXPECT_FALSE(kernelRates(type, Precision::Tf32).hasUnits);
   EXPECT_TRUE(kernelRates(type, Precision::Bf16).hasUnits);
-  EXPECT_LT(kernelHalfWidth(LayerKind::MatMul, type), kernelHalfWidth(LayerKind::MatMul, gpu()));
+  auto width = [](const DeviceType &of, Precision precision) {
+    return kernelHalfWidth(LayerKind::MatMul, of, precision);
+  };
+  EXPECT_LT(width(type, Precision::Bf16), width(gpu(), Precision::Bf16));
+  EXPECT_LT(width(type, Precision::Bf16), width(type, Precision::Tf32)) << "which nobody measured";
 }
 
 TEST(KernelModel, ConvolutionsChooseTheirFormat) {
