@@ -118,6 +118,7 @@ private:
         {"And", &IdentityRemover::neutral<1>},       {"Or", &IdentityRemover::neutral<0>},
         {"Mul", &IdentityRemover::neutral<1>},       {"Add", &IdentityRemover::neutral<0>},
         {"Div", &IdentityRemover::neutral<1, true>}, {"Sub", &IdentityRemover::neutral<0, true>},
+        {"Where", &IdentityRemover::guard},
     };
     auto rule = rules.find(node.op);
     return rule == rules.end() ? Outcome() : (this->*rule->second)(node);
@@ -209,15 +210,42 @@ private:
     return {};
   }
 
+  /// Weights of an attention without a mask, where a row of nothing but masked keys would be 0: the
+  /// exporter that traces with Dynamo writes so for any attention.
+  Outcome guard(const GraphNode &node) const {
+    const GraphNode *isNan = node.inputs.size() == 3 ? producerOf(node.inputs[0]) : nullptr;
+    const GraphNode *softmax = isNan && isNan->op == "IsNaN" && isNan->inputs[0] == node.inputs[2]
+                                   ? producerOf(node.inputs[2])
+                                   : nullptr;
+    const GraphNode *scores =
+        softmax && softmax->op == "Softmax" ? producerOf(softmax->inputs[0]) : nullptr;
+    const bool isGuard = scores && scores->op == "MatMul" && scores->domain.empty() &&
+                         isFilledWith(node.inputs[1], 0) &&
+                         shape(node.inputs[2]) == shape(node.outputs[0]);
+    return {isGuard ? Becomes::Same : Becomes::Itself, 2};
+  }
+
+  /// Whether every element is `value`: of a constant, or of what the model computes at each batch
+  /// from nothing else (say, a mask that hides nothing).
   bool isFilledWith(TensorId id, int64_t value) const {
     const GraphTensor &tensor = graph.tensors[id];
-    if (tensor.role != TensorRole::Constant || !tensor.data ||
-        !folding::isComputable(tensor.type) || tensor.data->bytes.empty())
+    if (tensor.role == TensorRole::Constant)
+      return tensor.data && isFilledWith(*tensor.data, value);
+    return tensor.role == TensorRole::Activation && all_of(evaluations, [&](const auto &each) {
+             const auto index = static_cast<size_t>(id);
+             const bool isKnown =
+                 index < each.types.size() && each.values[index] && !each.assumed[index];
+             return isKnown && isFilledWith(*each.values[id], value);
+           });
+  }
+
+  static bool isFilledWith(const TensorData &data, int64_t value) {
+    if (!folding::isComputable(data.type) || data.bytes.empty())
       return false;
-    auto count = static_cast<int64_t>(tensor.data->bytes.size()) / sizeOf(tensor.type);
+    auto count = static_cast<int64_t>(data.bytes.size()) / sizeOf(data.type);
     for (int64_t i = 0; i < count; ++i)
-      if (isFloating(tensor.type) ? loadReal(*tensor.data, i) != static_cast<double>(value)
-                                  : loadInteger(*tensor.data, i) != value)
+      if (isFloating(data.type) ? loadReal(data, i) != static_cast<double>(value)
+                                : loadInteger(data, i) != value)
         return false;
     return true;
   }

@@ -83,4 +83,35 @@ TEST(Identities, ASelectionOfEverythingInOrderIsAReshape) {
   EXPECT_NE(left(backwards).find("GatherND("), std::string::npos);
 }
 
+/// Attention over three positions as the dynamo exporter writes it: a mask by sample, whose values
+/// are `allowed`, and a guard against rows without keys.
+std::string attention(const std::string &allowed) {
+  return std::string(" zero = Constant <value = int64 {0}> () z = Constant <value = float {0}> ()"
+                     " low = Constant <value = float {-1000}> () h = Shape(x)"
+                     " i = Constant <value = int64[1] {0}> () n = Gather(h, i)"
+                     " r = Constant <value = int64[2] {3, 3}> () s = Concat <axis = 0> (n, r)"
+                     " one = Constant <value = float[1, 3, 3] {") +
+         allowed +
+         "}> () m = Cast <to = 9> (one) e = Expand(m, s) mask = Where(e, z, low)"
+         " t = Transpose <perm = [0, 2, 1]> (x) c = MatMul(x, t) b = Add(c, mask)"
+         " w = Softmax <axis = 2> (b) nan = IsNaN(w) g = Where(nan, z, w) y = MatMul(g, x)";
+}
+
+TEST(Identities, AMaskThatHidesNothingDisappears) {
+  EXPECT_EQ(left(attention("1, 1, 1, 1, 1, 1, 1, 1, 1"), "float[N, 3, 2] x"),
+            "Transpose(x) MatMul(xt) Softmax(c) MatMul(wx)");
+}
+
+TEST(Identities, AMaskThatHidesAKeyStays) {
+  const std::string causal = left(attention("1, 0, 0, 1, 1, 0, 1, 1, 1"), "float[N, 3, 2] x");
+  EXPECT_NE(causal.find("Add(c"), std::string::npos) << causal;
+  EXPECT_NE(causal.find("IsNaN(w)"), std::string::npos) << causal;
+}
+
+TEST(Identities, AGuardOfOtherValuesStays) {
+  EXPECT_EQ(left("z = Constant <value = float {0}> () w = Softmax <axis = 2> (x) nan = IsNaN(w)"
+                 " g = Where(nan, z, w) y = Relu(g)"),
+            "Softmax(x) IsNaN(w) Where(nanw) Relu(g)");
+}
+
 } // namespace
