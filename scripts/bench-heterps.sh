@@ -10,17 +10,10 @@ data=${2:-$1/strategy-experiment.jsonl}
 if [[ $# -lt 2 ]]; then
   [[ -x $program ]] || { echo "bench-heterps: $program was not built" >&2; exit 1; }
   policies=(--policies profiles/policies)
-  drawing=(genetic bayesian local-search greedy heuristic rl-transformer)
   {
-    "$program" "${policies[@]}"
-    "$program" --held-out auto
-    "$program" "${policies[@]}" --seeds "${SEEDS:-10}" --zero-shot
-    "$program" "${policies[@]}" --seeds "${SEEDS:-10}" --zero-shot --held-out
-    "$program" "${policies[@]}" --seeds "${SEEDS:-10}" --evaluations 250 "${drawing[@]}" rl-lstm
-    "$program" "${policies[@]}" --seeds "${HELD_OUT_SEEDS:-5}" --held-out --evaluations 250 \
-      "${drawing[@]}"
-    "$program" "${policies[@]}" --seeds "${SYNCHRONOUS_SEEDS:-3}" --synchronous \
-      auto rl-transformer
+    for family in "" --synchronous --held-out; do
+      "$program" --page $family "${policies[@]}" --seeds "${SEEDS:-10}"
+    done
   } > "$data"
 fi
 python=$1/plot-venv/bin/python

@@ -123,6 +123,8 @@ struct Settings {
   int64_t evaluations = 0; // 0: as many as the strategy likes
   std::string policies;
   bool zeroShot = false;
+  bool page = false;             // all parts of the page about this family of problems
+  int64_t work = 0;              // limit; 0: the usual one
   std::string problem;           // the only one: LAYERSxTYPES, or part of its name; empty: all
   std::vector<std::string> only; // strategies; empty: all
 };
@@ -173,6 +175,8 @@ void solve(const Task &task, const Settings &settings, std::mutex &printing) {
   options.seed = uint64_t(task.seed);
   options.policies = settings.policies;
   options.evaluationLimit = settings.evaluations;
+  if (settings.work > 0)
+    options.workLimit = settings.work;
   if (settings.evaluations > 0)
     options.workLimit *= 5; // evaluations are what ends the search
   Curve curve(settings.evaluations);
@@ -247,6 +251,8 @@ Settings readSettings(ArrayRef<std::string> arguments) {
       settings.heldOut = true;
     else if (word == "--synchronous")
       settings.synchronous = true;
+    else if (word == "--page")
+      settings.page = true;
     else if (word == "--zero-shot")
       settings.zeroShot = true;
     else if (word == "--seeds" && i + 1 < arguments.size())
@@ -262,15 +268,34 @@ Settings readSettings(ArrayRef<std::string> arguments) {
   }
   return settings;
 }
-} // namespace
+/// What the page compares on the problems of one family. Its command takes about an hour of one
+/// core.
+std::vector<Settings> partsOf(const Settings &settings) {
+  constexpr int64_t equal = 250, synchronousEqual = 12'000, quick = 400'000;
+  constexpr int heldOutSeeds = 2;
+  auto part = [&](std::vector<std::string> only, int seeds, int64_t evaluations) {
+    Settings result = settings;
+    result.only = std::move(only);
+    result.seeds = seeds;
+    result.evaluations = evaluations;
+    return result;
+  };
+  if (settings.synchronous)
+    return {part({"auto"}, 1, 0), part({"rl-transformer"}, settings.seeds, synchronousEqual)};
+  std::vector<std::string> drawing{"genetic", "bayesian",  "local-search",
+                                   "greedy",  "heuristic", "rl-transformer"};
+  Settings zeroShot = part({}, settings.seeds, 0);
+  zeroShot.zeroShot = true;
+  if (settings.heldOut) {
+    Settings reference = part({"auto"}, 1, 0);
+    reference.work = quick;
+    return {zeroShot, part(drawing, std::min(settings.seeds, heldOutSeeds), equal), reference};
+  }
+  drawing.push_back("rl-lstm");
+  return {zeroShot, part(drawing, settings.seeds, equal), part({}, 1, 0)};
+}
 
-/// experiment [--held-out | --synchronous] [--zero-shot] [--seeds N] [--evaluations N] [--policies
-/// FOLDER] [STRATEGY ...]
-int main(int count, char **arguments) {
-  Settings settings = readSettings(std::vector<std::string>(arguments + 1, arguments + count));
-  std::vector<Instance> instances = settings.synchronous ? synchronousInstances(settings.problem)
-                                    : settings.heldOut   ? heldOutInstances(settings.problem)
-                                                         : firstInstances(settings.problem);
+void runPart(const Settings &settings, ArrayRef<Instance> instances) {
   std::vector<Task> tasks;
   for (int seed = 0; seed < settings.seeds; ++seed)
     for (const Instance &instance : instances)
@@ -280,11 +305,21 @@ int main(int count, char **arguments) {
                                    : is_contained(settings.only, info.name)))
           tasks.push_back({&instance, info.name, seed});
   std::mutex printing;
-  if (settings.zeroShot) {
-    for (const Instance &instance : instances) // one at a time: they are timed
-      for (int seed = 0; seed < settings.seeds; ++seed)
-        drawOnly({&instance, "zero-shot", seed}, settings, printing);
-    return 0;
-  }
-  onTwoThreads(tasks.size(), [&](size_t i) { solve(tasks[i], settings, printing); });
+  if (!settings.zeroShot)
+    return onTwoThreads(tasks.size(), [&](size_t i) { solve(tasks[i], settings, printing); });
+  for (const Instance &instance : instances) // one at a time: they are timed
+    for (int seed = 0; seed < settings.seeds; ++seed)
+      drawOnly({&instance, "zero-shot", seed}, settings, printing);
+}
+} // namespace
+
+/// experiment [--held-out | --synchronous] [--page | --zero-shot] [--seeds N] [--evaluations N]
+/// [--policies FOLDER] [--problem NAME] [STRATEGY ...]
+int main(int count, char **arguments) {
+  Settings settings = readSettings(std::vector<std::string>(arguments + 1, arguments + count));
+  std::vector<Instance> instances = settings.synchronous ? synchronousInstances(settings.problem)
+                                    : settings.heldOut   ? heldOutInstances(settings.problem)
+                                                         : firstInstances(settings.problem);
+  for (const Settings &part : settings.page ? partsOf(settings) : std::vector{settings})
+    runPart(part, instances);
 }

@@ -160,7 +160,7 @@ void compareAll(const Family &family, IterationModel iterationModel, ArrayRef<st
     print(nameOf(iterationModel), family.name, info.name, all);
     if (std::getenv("HETERPLAN_WORST"))
       for (size_t i = 0; i < tallies.size(); ++i)
-        if (tallies[i].missed || tallies[i].wrong || quantile(tallies[i].excess, 1) > 0.01)
+        if (tallies[i].missed || tallies[i].wrong || quantile(tallies[i].excess, 1) > 1e-9)
           errs() << "  " << info.name << " instance " << i << " " << family.instances[i].name
                  << ": missed " << tallies[i].missed << ", wrong " << tallies[i].wrong << ", worst "
                  << format("%.2f", 100 * quantile(tallies[i].excess, 1)) << " %\n";

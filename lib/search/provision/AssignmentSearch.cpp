@@ -88,18 +88,54 @@ bool AssignmentSearch::improveBlock() {
   return bestObjective < before;
 }
 
-/// The objective of `other`, which becomes the best if it is; infinite if it is infeasible.
+/// Whether there are as many devices of each type.
+bool AssignmentSearch::devicesSuffice(const Placement &other) const {
+  std::vector<int> left = evaluator.space.available;
+  for (const PlacedStage &stage : other.stages)
+    for (auto [type, count] : stage.group.counts)
+      if ((left[size_t(type)] -= count) < 0)
+        return false;
+  return true;
+}
+
+/// Numbers that tell placements without stated modes and shares apart.
+std::vector<int> AssignmentSearch::keyOf(const Placement &placement) {
+  std::vector<int> key{placement.microBatches};
+  for (const PlacedStage &stage : placement.stages) {
+    const DeviceGroup &group = stage.group;
+    key.insert(key.end(),
+               {-stage.end, group.inOneNode + 2 * group.besideBefore + 4 * group.besideNext});
+    for (auto [type, count] : group.counts)
+      key.insert(key.end(), {type, count});
+    for (const Spread &spread : group.spread)
+      key.insert(key.end(), {spread.nodes, spread.inNode});
+  }
+  return key;
+}
+
+/// The objective of `other`, whose modes and shares are not stated; it becomes the best if it is.
+/// Infinite if it is infeasible.
 double AssignmentSearch::tryPlacement(Placement other) {
+  constexpr size_t mostTried = 1 << 16;
+  if (!devicesSuffice(other))
+    return std::numeric_limits<double>::infinity();
+  meter.add(1);
+  std::vector<int> key = keyOf(other);
+  if (auto entry = tried.find(key); entry != tried.end())
+    return entry->second;
   meter.add(int64_t(other.stages.size()));
+  ++sized;
   other = evaluator.shareNodes(std::move(other));
   std::optional<Evaluation> evaluation = evaluator.evaluate(other);
-  if (!evaluation)
-    return std::numeric_limits<double>::infinity();
-  if (evaluation->objective < bestObjective) {
-    bestObjective = evaluation->objective;
+  const double objective =
+      evaluation ? evaluation->objective : std::numeric_limits<double>::infinity();
+  if (objective < bestObjective) {
+    bestObjective = objective;
     placement = std::move(other);
   }
-  return evaluation->objective;
+  if (tried.size() < mostTried)
+    tried.emplace(std::move(key), objective);
+  return objective;
 }
 
 /// Assignments have no groups of several types.
@@ -130,21 +166,20 @@ bool AssignmentSearch::improveGroup() {
 }
 
 /// Placements with `stage` in two, divided behind its first block, in the middle or before its last
-/// one. Either part gets another group of one type.
+/// one. Either part gets another group.
 void AssignmentSearch::addDivisions(const Placement &current, size_t stage,
                                     std::vector<Placement> &into) const {
   const std::vector<int> &at = evaluator.space.positions;
   const PlacedStage &whole = current.stages[stage];
   auto begin = std::lower_bound(at.begin(), at.end(), whole.begin),
        end = std::lower_bound(at.begin(), at.end(), whole.end);
-  const bool isMixed = whole.group.counts.size() > 1; // perhaps only where it has all layers
-  if (int(current.stages.size()) >= evaluator.space.maxStages || end - begin < 2 || isMixed)
+  if (int(current.stages.size()) >= evaluator.space.maxStages || end - begin < 2)
     return;
   std::vector<int> cuts{*(begin + 1), *(begin + (end - begin) / 2), *(end - 1)};
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
   for (int cut : cuts)
     for (const GroupOption &option : evaluator.space.options) {
-      if (option.group.sharesNode() || option.wholeModelOnly || option.group.counts.size() > 1)
+      if (option.group.sharesNode() || option.wholeModelOnly)
         continue;
       for (size_t part : {stage, stage + 1}) {
         into.push_back(current);
@@ -153,6 +188,25 @@ void AssignmentSearch::addDivisions(const Placement &current, size_t stage,
         stages[stage].end = stages[stage + 1].begin = cut;
         stages[part].group = option.group;
       }
+    }
+}
+
+/// Placements with other groups for `stage` and the next one, so that devices of the
+/// one go to the other; none if there are too many.
+void AssignmentSearch::addPairs(const Placement &current, size_t stage,
+                                std::vector<Placement> &into) const {
+  constexpr size_t mostGroups = 32;
+  std::vector<const DeviceGroup *> groups;
+  for (const GroupOption &option : evaluator.space.options)
+    if (!option.group.sharesNode() && !option.wholeModelOnly)
+      groups.push_back(&option.group);
+  if (groups.size() > mostGroups)
+    return;
+  for (const DeviceGroup *first : groups)
+    for (const DeviceGroup *second : groups) {
+      into.push_back(current);
+      into.back().stages[stage].group = *first;
+      into.back().stages[stage + 1].group = *second;
     }
 }
 
@@ -174,14 +228,17 @@ std::vector<Placement> AssignmentSearch::neighboursOf(const Placement &current,
   if (stage + 1 == current.stages.size())
     return result;
   const std::vector<int> &at = evaluator.space.positions;
-  auto cut = std::find(at.begin(), at.end(), current.stages[stage].end);
-  for (int step : {-1, 1}) {
-    int moved = cut == at.end() ? -1 : *(cut + step);
+  const int64_t cut = std::find(at.begin(), at.end(), current.stages[stage].end) - at.begin();
+  for (int step : {-1, 1, -2, 2, -4, 4}) {
+    if (cut + step < 0 || cut + step >= int64_t(at.size()))
+      continue;
+    const int moved = at[size_t(cut + step)];
     if (moved <= current.stages[stage].begin || moved >= current.stages[stage + 1].end)
       continue;
     result.push_back(current);
     result.back().stages[stage].end = result.back().stages[stage + 1].begin = moved;
   }
+  addPairs(current, stage, result);
   for (size_t kept : {stage, stage + 1}) {
     result.push_back(current);
     std::vector<PlacedStage> &stages = result.back().stages;
@@ -202,6 +259,10 @@ void AssignmentSearch::climb(Placement current) {
     for (size_t stage = 0; stage < current.stages.size(); ++stage)
       for (Placement &other : neighboursOf(current, stage))
         others.push_back(std::move(other));
+    for (int microBatches : evaluator.space.microBatches) {
+      others.push_back(current);
+      others.back().microBatches = microBatches;
+    }
     for (Placement &other : others) {
       if (exhausted())
         return;
@@ -218,7 +279,7 @@ void AssignmentSearch::climb(Placement current) {
 }
 
 void AssignmentSearch::climbFromFewCounts() {
-  constexpr size_t most = 4; // the best ones
+  constexpr size_t most = 8; // the best ones
   using Start = std::pair<double, const std::vector<int> *>;
   std::map<int, Start> starts; // by number of micro-batches
   for (const auto &[assignment, assessment] : known) {
@@ -245,6 +306,41 @@ void AssignmentSearch::descend() {
   while (improveGroup())
     ;
   climbFromFewCounts();
+  climbFromNearby();
+}
+
+/// `from` after some random moves, whether or not they help.
+Placement AssignmentSearch::shaken(Placement from) {
+  from = apart(std::move(from));
+  for (int moves = 1 + draw(random, 5); moves > 0; --moves) {
+    std::vector<Placement> others =
+        neighboursOf(from, size_t(draw(random, int(from.stages.size()))));
+    if (!others.empty())
+      from = std::move(others[size_t(draw(random, int(others.size())))]);
+    if (draw(random, 4) == 0)
+      from.microBatches = evaluator.space.microBatches[size_t(draw(random, assignments.choices))];
+  }
+  for (PlacedStage &stage : from.stages)
+    stage.decideAnew();
+  return from;
+}
+
+/// Iterated local search: steps that help from random placements near the best one, and from
+/// assignments among the best ones.
+void AssignmentSearch::climbFromNearby() {
+  constexpr int patience = 60; // climbs without a better plan
+  constexpr size_t most = 400;
+  const std::vector<TypeAssignment> starts = bestAssignments(most);
+  for (int idle = 0; idle < patience && placement && !exhausted(); ++idle) {
+    const double before = bestObjective;
+    std::optional<Placement> from = placement;
+    if (idle % 2 && !starts.empty())
+      from = placementOf(starts[size_t(draw(random, int(starts.size())))]);
+    if (from)
+      climb(shaken(std::move(*from)));
+    if (bestObjective < before)
+      idle = 0;
+  }
 }
 
 namespace {

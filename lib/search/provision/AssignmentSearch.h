@@ -28,7 +28,8 @@ public:
   /// The best sizing of `assignment`.
   const Assessment &assess(const TypeAssignment &assignment);
   double score(const TypeAssignment &assignment) { return assess(assignment).objective; }
-  /// Assignments that were sized; those that were known already are not counted.
+  /// Assignments that were sized and placements that were evaluated; assignments that were known
+  /// already are not counted.
   int64_t evaluations() const { return sized; }
   /// By its work, its evaluations, the clock or the user.
   bool exhausted() const {
@@ -46,7 +47,8 @@ public:
   /// Changes one block, or the number of micro-batches, of the best assignment as long as that
   /// helps; then the group of one stage, which may have several types, or puts all layers on one
   /// group. Does so from the best assignments of a few numbers of micro-batches too, exchanges the
-  /// groups of two stages, divides stages, and moves cuts.
+  /// groups of two stages, divides stages, moves cuts, and repeats that from random placements near
+  /// the best one.
   /// Ends with the work, or when no change helps.
   void descend();
 
@@ -65,16 +67,22 @@ private:
   bool improveBlock();
   bool improveGroup();
   void tryWholeModel();
+  static std::vector<int> keyOf(const Placement &placement);
+  bool devicesSuffice(const Placement &other) const;
   double tryPlacement(Placement other);
   std::vector<Placement> neighboursOf(const Placement &current, size_t stage) const;
   void addDivisions(const Placement &current, size_t stage, std::vector<Placement> &into) const;
+  void addPairs(const Placement &current, size_t stage, std::vector<Placement> &into) const;
   void climb(Placement current);
   void climbFromFewCounts();
+  Placement shaken(Placement from);
+  void climbFromNearby();
 
   const SearchOptions &options;
   Provisioner provisioner;
   std::map<std::pair<int, std::vector<int>>, Assessment> known;
-  Assessment unknown; // the last one, where no more are kept
+  std::map<std::vector<int>, double> tried; // objectives of placements
+  Assessment unknown;                       // the last one, where no more are kept
   int64_t sized = 0;
   TypeAssignment best;
   std::optional<Placement> placement;

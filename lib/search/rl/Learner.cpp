@@ -1,5 +1,7 @@
 #include "search/rl/Learner.h"
 
+#include "search/rl/RunDescent.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,14 +14,19 @@ namespace heterplan {
 namespace {
 constexpr int batchSize = 16, startsOfBatch = 4;
 constexpr int firstRollouts = 64; // before any learning
+/// Runs of tables before any learning; tables of the largest problems take longest to fill.
+constexpr size_t mostFilledAtFirst = 150'000;
 constexpr int moreMoves = 48;     // where a sizing of an assignment need not be its best
 constexpr int localMoves = 8;     // around the best rollout of a batch, and around the incumbent
 constexpr int patience = 25;      // rounds without a better plan
+constexpr int largePatience = 10; // on a large problem, whose rounds take long
+constexpr int largeProblem = 512; // blocks times types
 constexpr int lessPatience = 20;  // where local moves on groups and cuts follow
 constexpr int mostStarts = 3;     // of learning, each from the initial policy
 constexpr double learningRate = 0.01, entropyWeight = 0.003, imitationWeight = 0.5;
 constexpr int64_t operationsPerWork = 500; // multiply-adds in the time of one stage cost
 constexpr size_t runsPerWork = 16;         // runs of a table in the time of one stage cost
+constexpr int64_t lookupsPerWork = 64;     // looks at a table in the time of one stage cost
 constexpr double worstReward = -5;
 /// Limits on stage times over that of the floor, or of the incumbent.
 constexpr double shares[] = {1, 0.99, 0.975, 0.955, 0.93, 0.9, 0.85, 0.75, 0.6, 0.4};
@@ -102,12 +109,14 @@ const RunTable &Learner::tableOf(Start start) {
   std::unique_ptr<RunTable> &table = tables[{start.choice, start.limit}];
   if (!table) {
     table = std::make_unique<RunTable>(search.evaluator, environment.assignments, start);
+    filled += table->size();
     search.meter.add(int64_t(table->size() / runsPerWork));
   }
   return *table;
 }
 
-Learner::Rollout Learner::sample(PolicyRun &run, Level level, const Uniform &uniform) {
+Learner::Rollout Learner::sample(PolicyRun &run, Level level, const Uniform &uniform,
+                                 bool refines) {
   Start start{level.choice, limitOf(level)};
   Rollout rollout{level, {}, {}, 0};
   environment.begin(tableOf(start), search.bestScore());
@@ -123,8 +132,22 @@ Learner::Rollout Learner::sample(PolicyRun &run, Level level, const Uniform &uni
     environment.place(placed.back());
   }
   search.meter.add(int64_t(placed.size()) * (8 + environment.assignments.types));
+  if (refines)
+    placed = refined(std::move(placed), start);
   rollout.assignment = environment.assignmentOf(placed, start.choice);
   return rollout;
+}
+
+/// `runs` after moves in the table of `start`. Where the slowest stage does not decide alone,
+/// tables do not know the objective well enough.
+std::vector<Run> Learner::refined(std::vector<Run> runs, Start start) {
+  const RunTable &table = tableOf(start);
+  if (!search.evaluator.rules.slowestDecides() || !table.isFeasible())
+    return runs;
+  RunDescent descent(table, search.evaluator);
+  runs = descent.improve(runs);
+  search.meter.add(descent.lookups() / lookupsPerWork);
+  return runs;
 }
 
 /// Lagrangian: the logarithm of the objective over the first one that was found, and the shortfalls
@@ -172,12 +195,16 @@ std::vector<double> Learner::advantages(const std::vector<Rollout> &rollouts) co
 }
 
 /// Random local moves, each kept where it is no worse.
-TypeAssignment Learner::improve(TypeAssignment assignment) {
+TypeAssignment Learner::improve(TypeAssignment assignment, Level level) {
   double reward = rewardOf(assignment);
   const int moves = environment.assignments.sizesAreExact() ? localMoves : moreMoves;
   for (int move = 0; move < moves && !search.exhausted(); ++move) {
     TypeAssignment next =
         neighbour(environment.assignments, assignment, search.random, /*mayExchange=*/true);
+    if (search.evaluator.rules.slowestDecides())
+      next = environment.assignmentOf(
+          refined(environment.runsOf(next), {next.choice, limitOf({next.choice, level.index})}),
+          next.choice);
     double value = rewardOf(next);
     if (value < reward)
       continue;
@@ -204,27 +231,35 @@ std::vector<Step> Learner::stepsTo(const TypeAssignment &assignment, Start start
   return steps;
 }
 
+/// Whether tables with `mostFilled` runs were filled and none of them is that of `level`.
+bool Learner::takesLong(Level level, size_t mostFilled) const {
+  return filled >= mostFilled && !tables.count({level.choice, limitOf(level)});
+}
+
 /// Some rollouts from each of a few starts. The first one of all takes the most probable actions.
-std::vector<Learner::Rollout> Learner::sampleBatch(PolicyRun &run, int count) {
+std::vector<Learner::Rollout> Learner::sampleBatch(PolicyRun &run, int count, bool refines,
+                                                   size_t mostFilled) {
   std::vector<Rollout> rollouts;
   Level level;
   auto uniform = [&] { return drawReal(search.random); };
   for (int i = 0; i < count && !search.exhausted(); ++i) {
     if (i % (batchSize / startsOfBatch) == 0)
-      level = drawLevel();
+      if (Level next = drawLevel(); !started || !takesLong(next, mostFilled))
+        level = next;
     if (!started)
       level.index = 0;
-    rollouts.push_back(sample(run, level, started ? Uniform(uniform) : Uniform()));
+    rollouts.push_back(sample(run, level, started ? Uniform(uniform) : Uniform(), refines));
     rollouts.back().reward = rewardOf(rollouts.back().assignment);
     started = true;
   }
   return rollouts;
 }
 
-void Learner::draw(int count) {
+void Learner::draw(int count, bool refines) {
   anchorLevels();
   PolicyRun run(policy, environment.problem());
-  sampleBatch(run, count);
+  filled = 0;
+  sampleBatch(run, count, refines, mostFilledAtFirst);
   search.meter.add(run.operations() / operationsPerWork);
 }
 
@@ -257,7 +292,7 @@ std::optional<VectorXd> Learner::explore() {
   anchorLevels();
   PolicyRun run(policy, environment.problem());
   int64_t evaluated = search.evaluations();
-  std::vector<Rollout> rollouts = sampleBatch(run, batchSize);
+  std::vector<Rollout> rollouts = sampleBatch(run, batchSize, /*refines=*/true);
   if (rollouts.size() < 2)
     return std::nullopt;
   // Rollouts that are known already teach nothing.
@@ -268,9 +303,9 @@ std::optional<VectorXd> Learner::explore() {
   auto first =
       std::max_element(rollouts.begin(), rollouts.end(),
                        [](const Rollout &a, const Rollout &b) { return a.reward < b.reward; });
-  std::vector<TypeAssignment> improved{improve(first->assignment)};
+  std::vector<TypeAssignment> improved{improve(first->assignment, first->level)};
   if (std::isfinite(search.bestScore())) {
-    improve(search.bestAssignment());
+    improve(search.bestAssignment(), drawLevel());
     improved.push_back(search.bestAssignment());
   }
   raiseMultipliers();
@@ -288,9 +323,11 @@ void Learner::restart() {
 
 void Learner::learn(double share, const std::function<void(double, double)> &progress) {
   auto spent = [&] { return search.progress() > share || search.exhausted(); };
-  draw(firstRollouts);
-  const int rounds = environment.assignments.sizesAreExact() ? patience : lessPatience;
-  const int starts = environment.assignments.sizesAreExact() ? mostStarts : 2 * mostStarts;
+  draw(firstRollouts, /*refines=*/true);
+  const AssignmentSpace &space = environment.assignments;
+  const bool isLarge = space.blocks * space.types >= largeProblem;
+  const int rounds = !space.sizesAreExact() ? lessPatience : isLarge ? largePatience : patience;
+  const int starts = space.sizesAreExact() ? mostStarts : 2 * mostStarts;
   for (int start = 0; start < starts && !spent(); ++start) {
     if (start > 0)
       restart();

@@ -6,6 +6,7 @@
 #include "search/provision/AssignmentSearch.h"
 #include "search/rl/Policy.h"
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <vector>
@@ -29,8 +30,9 @@ class Learner {
 public:
   Learner(AssignmentSearch &search, Policy policy);
 
-  /// Samples and sizes so many assignments, at most, without learning from them.
-  void draw(int count);
+  /// Samples and sizes so many assignments, at most, without learning from them. If `refines`,
+  /// moves in tables improve them before they are sized.
+  void draw(int count, bool refines = false);
   /// Samples and sizes a batch, improves the best of it, and returns the gradient of what that
   /// teaches; none where the work is done.
   std::optional<Eigen::VectorXd> explore();
@@ -64,12 +66,15 @@ private:
   void anchorLevels();
   Level drawLevel();
   const RunTable &tableOf(Start start);
-  std::vector<Rollout> sampleBatch(PolicyRun &run, int count);
-  Rollout sample(PolicyRun &run, Level level, const Uniform &uniform);
+  std::vector<Rollout> sampleBatch(PolicyRun &run, int count, bool refines,
+                                   size_t mostFilled = SIZE_MAX);
+  bool takesLong(Level level, size_t mostFilled) const;
+  Rollout sample(PolicyRun &run, Level level, const Uniform &uniform, bool refines);
+  std::vector<Run> refined(std::vector<Run> runs, Start start);
   double rewardOf(const TypeAssignment &assignment);
   void raiseMultipliers();
   std::vector<double> advantages(const std::vector<Rollout> &rollouts) const;
-  TypeAssignment improve(TypeAssignment assignment);
+  TypeAssignment improve(TypeAssignment assignment, Level level);
   void preferLevels(const std::vector<Rollout> &rollouts, const std::vector<double> &advantage);
   Eigen::VectorXd gradientOf(PolicyRun &run, const std::vector<Rollout> &rollouts,
                              const std::vector<double> &advantage,
@@ -88,6 +93,7 @@ private:
   double temperature = 1;
   Shortfall multipliers{3, 3, 3, 3}, violated;
   bool started = false;
+  size_t filled = 0; // runs of the tables
 };
 
 } // namespace heterplan

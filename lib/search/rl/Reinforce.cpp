@@ -10,7 +10,10 @@ namespace heterplan {
 
 namespace {
 constexpr double workShare = 0.4; // it ends by itself where the policy settles
-constexpr double training = 0.9;  // of the work; descent has the rest
+/// Of the work; descent has the rest, which finds more where sizing an assignment is not exact.
+double trainingShare(const Evaluator &evaluator) {
+  return evaluator.rules.slowestDecides() ? 0.9 : 0.5;
+}
 
 Expected<Solution> reinforce(Evaluator &evaluator, const SearchOptions &options, PolicyKind kind) {
   Expected<Policy> policy = options.policyIn.empty() ? pretrainedPolicy(options, kind)
@@ -19,7 +22,7 @@ Expected<Solution> reinforce(Evaluator &evaluator, const SearchOptions &options,
     return policy.takeError();
   AssignmentSearch search(evaluator, options, workShare);
   Learner learner(search, std::move(*policy));
-  learner.learn(training, options.progress);
+  learner.learn(trainingShare(evaluator), options.progress);
   search.descend();
   if (!options.policyOut.empty())
     if (Error error = writeFile(options.policyOut, learner.trained().text()))
@@ -36,7 +39,7 @@ Expected<Solution> learn(Evaluator &evaluator, const SearchOptions &options, dou
   AssignmentSearch search(evaluator, options, share);
   search.consider(incumbent);
   Learner learner(search, std::move(*policy));
-  learner.learn(training, options.progress);
+  learner.learn(trainingShare(evaluator), options.progress);
   search.descend();
   return search.solution();
 }
