@@ -268,8 +268,8 @@ Settings readSettings(ArrayRef<std::string> arguments) {
   }
   return settings;
 }
-/// What the page compares on the problems of one family. Its command takes about an hour of one
-/// core.
+
+/// The parts of the page about one family of problems.
 std::vector<Settings> partsOf(const Settings &settings) {
   constexpr int64_t equal = 250, synchronousEqual = 12'000, quick = 400'000;
   constexpr int heldOutSeeds = 2;

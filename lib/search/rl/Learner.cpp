@@ -138,8 +138,8 @@ Learner::Rollout Learner::sample(PolicyRun &run, Level level, const Uniform &uni
   return rollout;
 }
 
-/// `runs` after moves in the table of `start`. Where the slowest stage does not decide alone,
-/// tables do not know the objective well enough.
+/// `runs` after moves in the table of `start`; unchanged under models in which the fill of the
+/// pipeline counts, since tables do not know the objective well enough there.
 std::vector<Run> Learner::refined(std::vector<Run> runs, Start start) {
   const RunTable &table = tableOf(start);
   if (!search.evaluator.rules.slowestDecides() || !table.isFeasible())

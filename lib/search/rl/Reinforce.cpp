@@ -10,7 +10,7 @@ namespace heterplan {
 
 namespace {
 constexpr double workShare = 0.4; // it ends by itself where the policy settles
-/// Of the work; descent has the rest, which finds more where sizing an assignment is not exact.
+/// The share of the work for training. Descent has the rest, and finds more if sizes are not exact.
 double trainingShare(const Evaluator &evaluator) {
   return evaluator.rules.slowestDecides() ? 0.9 : 0.5;
 }

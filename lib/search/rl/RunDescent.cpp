@@ -179,7 +179,7 @@ void RunDescent::touch(size_t begin, size_t end) {
     pending[end] = true;
 }
 
-/// What missing devices of `type` cost beyond their price.
+/// The penalty for missing devices of `type`, beyond their price.
 double RunDescent::lackOf(int type) const {
   const int all = evaluator.space.available[type];
   return lackScale * std::max(0, used[size_t(type)] - all) *

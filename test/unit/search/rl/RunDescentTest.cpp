@@ -99,7 +99,7 @@ TEST(RunDescent, CoversTheModelWithUnlikeNeighbours) {
 }
 
 TEST(RunDescent, FindsTheCheapestCoverOfMostProblems) {
-  int compared = 0, drawnAreCheapest = 0, cheapest = 0, feasible = 0;
+  int compared = 0, cheapest = 0, feasible = 0, others = 0, mended = 0;
   for (int seed = 0; seed < 100; ++seed) {
     Example example(seed);
     Runs none;
@@ -111,8 +111,12 @@ TEST(RunDescent, FindsTheCheapestCoverOfMostProblems) {
     RunDescent descent(example.table, example.evaluator);
     double price = example.priceOf(descent.improve(drawn));
     EXPECT_GE(price, least * (1 - 1e-9)) << "seed " << seed;
-    drawnAreCheapest += example.priceOf(drawn) <= least * (1 + 1e-9);
-    cheapest += price <= least * (1 + 1e-9);
+    const bool isCheapest = price <= least * (1 + 1e-9);
+    if (example.priceOf(drawn) > least * (1 + 1e-9)) {
+      ++others;
+      mended += isCheapest;
+    }
+    cheapest += isCheapest;
     feasible += price < infinity;
     ++compared;
   }
@@ -122,5 +126,6 @@ TEST(RunDescent, FindsTheCheapestCoverOfMostProblems) {
   EXPECT_GT(compared, 30);
   EXPECT_GE(feasible, 0.9 * compared);
   EXPECT_GE(cheapest, 0.85 * compared);
-  EXPECT_LT(drawnAreCheapest, 0.5 * compared);
+  EXPECT_GE(others, 20);
+  EXPECT_GE(mended, 0.75 * others);
 }
