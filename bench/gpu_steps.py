@@ -28,19 +28,13 @@ from typing import Any
 
 import torch
 from ddp import CASES, HETERPLAN, ROOT, call, made
+from gpu import CLUSTER
 from torch import Tensor, nn
 
 SAMPLES = {"resnet-18": 256, "vit": 128, "bert-small": 128, "gpt2-small": 32, "lstm": 256}  # of a step
 MICRO_BATCHES = (1, 4)
 WARMUP = 5  # steps that do not count
 PORT = 29411
-CLUSTER = """\
-name: one-gpu
-device_types:
-  gpu: {{kind: gpu, catalogue: {type}}}
-nodes:
-  - {{name: localhost, devices: {{gpu: 1}}, link: loopback}}
-"""
 HEAD = (
     "| model, samples | precision | micro-batches | plan ms | module ms | ratio | host ms | host of module ms "
     "| busy ms | busy of module ms | kernels | kernels of module | predicted ms |\n"
