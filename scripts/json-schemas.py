@@ -193,8 +193,10 @@ class YamlSchemas:
             return {"type": "array", "items": self.mapping("readQueue")}
         if reader == "readDeviceTypes":
             return mapping_of(self.mapping("readDeviceType"))
-        if reader == "readWorker":
-            return self.mapping("readDemand")
+        if reader == "readWorker":  # readDemand(), with several numbers of GPUs
+            demand = self.mapping("readDemand")
+            counts = {"type": "array", "items": WHOLE, "minItems": 1, "maxItems": 8, "uniqueItems": True}
+            return demand | {"properties": demand["properties"] | {"gpu": {"anyOf": [demand["properties"]["gpu"], counts]}}}
         if reader in VALUES:
             return VALUES[reader]
         return self.mapping(reader)
@@ -234,7 +236,7 @@ COUNT: Json = {"type": "integer", "minimum": 0}
 SLOT: Json = {"type": ["integer", "null"], "minimum": 0}
 FIGURE: Json = {"type": ["number", "null"]}
 SCHEDULE: dict[str, Json] = {
-    "policy": TEXT, "chosen": TEXT, "seed": COUNT, "totalUtility": NUMBER, "utilityUpperBound": NUMBER,
+    "policy": TEXT, "chosen": TEXT, "seed": COUNT, "totalUtility": NUMBER, "utilityUpperBound": FIGURE,
     "optimal": {"type": "boolean"}, "makespan": COUNT, "slotSeconds": POSITIVE, "slots": WHOLE,
 }  # fmt: skip
 MEASURES: dict[str, Json] = {
@@ -244,7 +246,7 @@ MEASURES: dict[str, Json] = {
 JOB: dict[str, Json] = {
     "name": TEXT, "admitted": {"type": "boolean"}, "arrival": COUNT, "start": SLOT, "completion": SLOT,
     "utility": NUMBER, "sampleSeconds": {"anyOf": [NUMBER, mapping_of(NUMBER)]}, "gradientBytes": NUMBER,
-    "minWorkers": COUNT, "sameType": {"type": "boolean"}, "queue": TEXT, "reason": TEXT,
+    "minWorkers": COUNT, "sameType": {"type": "boolean"}, "queue": TEXT, "reason": TEXT, "workerGpus": WHOLE,
     "plans": {},  # by device type: PLAN
 }  # fmt: skip
 PLAN: dict[str, Json] = {"schedule": TEXT, "stages": WHOLE, "iterationSeconds": NUMBER}
@@ -268,7 +270,7 @@ def schedule_schema() -> Json:
         **SCHEDULE,
         "utilisation": mapping_of({"type": ["number", "null"], "minimum": 0}),
         "measures": closed(MEASURES),
-        "jobs": {"type": "array", "items": closed({**JOB, "plans": mapping_of(closed(PLAN))}, optional=("queue", "plans"))},
+        "jobs": {"type": "array", "items": closed({**JOB, "plans": mapping_of(closed(PLAN))}, optional=("queue", "plans", "workerGpus"))},
         "allocations": {"type": "array", "items": closed(ALLOCATION, optional=("deviceType",))},
     }
     schema = closed(properties, optional=("chosen",))

@@ -7,7 +7,6 @@
 #include "support/ChangedRows.h"
 #include "support/Files.h"
 #include "support/JobsChecker.h"
-#include "support/QuotaProof.h"
 #include "support/RandomJobs.h"
 #include "support/StatedJobsOf.h"
 #include "support/Statistics.h"
@@ -396,15 +395,16 @@ struct RuleCounts {
   int schedules = 0, held = 0, provenByZ3 = 0, withinBound = 0, changed = 0, agreed = 0, found = 0;
 };
 
-bool holdsByArithmetic(const test::RandomJobs &random, const std::vector<StatedRow> &rows) {
+bool holdsByArithmetic(const Cluster &cluster, const jobs::Workload &workload,
+                       const std::vector<StatedRow> &rows) {
   std::vector<test::JobsChecker::Row> plain;
-  std::vector<bool> admitted(random.workload.jobs.size());
+  std::vector<bool> admitted(workload.jobs.size());
   for (const StatedRow &row : rows) {
     plain.push_back(
         {row.job, row.slot, row.node, row.type, double(row.workers), double(row.servers)});
     admitted[row.job] = true;
   }
-  return test::JobsChecker(random.cluster, random.workload).complaints(plain, admitted).empty();
+  return test::JobsChecker(cluster, workload).complaints(plain, admitted).empty();
 }
 
 void countRules(const char *policy, const test::RandomJobs &random, const Problem &problem,
@@ -416,17 +416,18 @@ void countRules(const char *policy, const test::RandomJobs &random, const Proble
   jobs::Schedule schedule = jobs::makePolicy(policy)->run(problem, options).schedule;
   std::vector<StatedRow> rows = test::statedRows(problem, schedule);
   StatedJobs stated = test::statedJobs(random.cluster, random.workload);
+  jobs::Workload chosen = test::chosenWorkload(random.workload, schedule);
   ++counts.schedules;
-  counts.held += holdsByArithmetic(random, rows);
-  counts.provenByZ3 += test::brokenRulesAndQuotas(stated, random.workload, rows).empty();
+  counts.held += holdsByArithmetic(random.cluster, chosen, rows);
+  counts.provenByZ3 += llvm::cantFail(brokenRules(stated, rows)).empty();
   counts.withinBound += totalUtility(problem, schedule) <= utilityUpperBound(problem);
   if (rows.empty())
     return;
   std::mt19937_64 choices(seed);
   rows = test::changedRows(std::move(rows), choices);
-  bool isBroken = !test::brokenRulesAndQuotas(stated, random.workload, rows).empty();
+  bool isBroken = !llvm::cantFail(brokenRules(stated, rows)).empty();
   ++counts.changed;
-  counts.agreed += isBroken == !holdsByArithmetic(random, rows);
+  counts.agreed += isBroken == !holdsByArithmetic(random.cluster, chosen, rows);
   counts.found += isBroken;
 }
 

@@ -133,14 +133,26 @@ def check_quotas(rows, load, jobs, cluster):
             assert taken <= sum(nominal for _, nominal in members) * (1 + 1e-9), (slot, cohort, what)
 
 
+def with_chosen_worker(job, entry):
+    """The job with the number of GPUs that the schedule chose; cores and memory are then those of each GPU."""
+    worker = job["worker"]
+    if not isinstance(worker.get("gpu"), list):
+        assert "workerGpus" not in entry, entry
+        return job
+    count = entry["workerGpus"]
+    assert count in worker["gpu"], entry
+    memory = quantity(worker["memory"], SIZES) * count if "memory" in worker else 0
+    return job | {"worker": {"gpu": count, "cpu": worker.get("cpu", 0) * count, "memory": f"{memory:.0f}B"}}
+
+
 def check(schedule_path, jobs_path, cluster_path, profiles):
     """Asserts that the schedule holds; returns it."""
     schedule = json.loads(Path(schedule_path).read_text())
     load = yaml.safe_load(Path(jobs_path).read_text())
     cluster = Cluster(cluster_path, profiles)
     slot_seconds = quantity(load["slot"], TIMES)
-    jobs = {job["name"]: job for job in load["jobs"]}
     assert [j["name"] for j in schedule["jobs"]] == [j["name"] for j in load["jobs"]]
+    jobs = {job["name"]: with_chosen_worker(job, entry) for job, entry in zip(load["jobs"], schedule["jobs"])}
 
     used, parts, seen = {}, {}, set()
     for row in schedule["allocations"]:

@@ -13,7 +13,8 @@ class RandomJobs {
 public:
   struct Size {
     int jobs = 5, slots = 8, nodes = 3;
-    bool rules = false; // gangs, device types, nodes, restarts, deadlines, dependencies, queues
+    bool rules = false;   // gangs, device types, nodes, restarts, deadlines, dependencies, queues
+    bool choices = false; // of the number of GPUs of a worker
   };
 
   explicit RandomJobs(uint64_t seed) : RandomJobs(seed, Size()) {}
@@ -26,6 +27,10 @@ public:
       makeJob(i);
     if (most.rules && chance(50))
       addQueues();
+    if (most.choices)
+      for (jobs::Job &job : workload.jobs)
+        if (job.runsOnGpus())
+          addChoices(job);
   }
 
   llvm::Expected<jobs::Problem> problem() const {
@@ -181,6 +186,25 @@ private:
     }
     for (jobs::Job &job : workload.jobs)
       job.queue = workload.queues[size_t(uniform(0, count - 1))].name;
+  }
+
+  /// Workers of more GPUs are faster, but not always in proportion.
+  void addChoices(jobs::Job &job) {
+    jobs::Demand one = job.worker;
+    std::map<std::string, Seconds> times = job.sampleTimes;
+    if (times.empty())
+      times = {{"new", job.sampleTime}, {"old", job.sampleTime}};
+    for (int count : {1, 2, 4}) {
+      jobs::WorkerChoice choice;
+      for (size_t r = 0; r < one.size(); ++r)
+        choice.worker[r] = std::floor(one[r] / one[jobs::Gpu]) * count;
+      for (const auto &[type, time] : times)
+        if (count == 1 || chance(80))
+          choice.sampleTimes[type] = time * (one[jobs::Gpu] / count * real(0.8, 1.3));
+      if (!choice.sampleTimes.empty() && (count == 1 || chance(70)))
+        job.choices.push_back(std::move(choice));
+    }
+    job.choose(0);
   }
 
   void setTimes(jobs::Job &job, bool onGpus) {

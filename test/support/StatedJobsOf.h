@@ -12,6 +12,19 @@ inline StatedJobs::Demand statedDemand(const jobs::Demand &demand) {
           int64_t(demand[jobs::Gpu])};
 }
 
+inline StatedJobs::Amounts statedAmounts(const jobs::Amounts &amounts) {
+  StatedJobs::Amounts stated;
+  if (amounts.all[jobs::Cpu])
+    stated.cores = *amounts.all[jobs::Cpu] / jobs::partsOfCore;
+  if (amounts.all[jobs::Memory])
+    stated.memory = Bytes(*amounts.all[jobs::Memory]);
+  if (amounts.all[jobs::Gpu])
+    stated.gpus = int64_t(*amounts.all[jobs::Gpu]);
+  for (const auto &[type, amount] : amounts.gpus)
+    stated.typeGpus[type] = int64_t(amount);
+  return stated;
+}
+
 inline StatedJobs statedJobs(const Cluster &cluster, const jobs::Workload &workload) {
   StatedJobs stated;
   stated.cluster = cluster;
@@ -29,6 +42,8 @@ inline StatedJobs statedJobs(const Cluster &cluster, const jobs::Workload &workl
     if (job.sampleTimes.empty())
       own.sampleTime = job.sampleTime;
     own.typeTimes = job.sampleTimes;
+    for (const jobs::WorkerChoice &choice : job.choices)
+      own.choices.push_back({statedDemand(choice.worker), choice.sampleTimes});
     own.gradient = job.gradient;
     own.minWorkers = job.minWorkers;
     own.sameType = job.sameType.value_or(false);
@@ -41,10 +56,28 @@ inline StatedJobs statedJobs(const Cluster &cluster, const jobs::Workload &workl
       for (size_t other = 0; other < workload.jobs.size(); ++other)
         if (workload.jobs[other].name == name)
           own.after.push_back(int(other));
+    for (size_t queue = 0; queue < workload.queues.size(); ++queue)
+      if (workload.queues[queue].name == job.queue)
+        own.queue = int(queue);
     for (int delay = 0; delay < workload.slots; ++delay)
       own.utility.push_back(job.utility.at(delay));
   }
+  for (const jobs::Queue &queue : workload.queues)
+    stated.queues.push_back({queue.name, statedAmounts(queue.quota), queue.share, queue.cohort,
+                             statedAmounts(queue.borrow)});
   return stated;
+}
+
+/// The GPUs of a worker of a choice; 0: the job has no choice.
+inline int64_t workerGpus(const jobs::Job &job, int choice) {
+  return job.choices.empty() ? 0 : int64_t(job.choices[size_t(choice)].worker[jobs::Gpu]);
+}
+
+/// `workload` with the workers that `schedule` chose.
+inline jobs::Workload chosenWorkload(jobs::Workload workload, const jobs::Schedule &schedule) {
+  for (size_t job = 0; job < workload.jobs.size(); ++job)
+    workload.jobs[job].choose(schedule[job].choice);
+  return workload;
 }
 
 inline std::vector<StatedRow> statedRows(const jobs::Problem &problem,
@@ -55,7 +88,8 @@ inline std::vector<StatedRow> statedRows(const jobs::Problem &problem,
     for (const auto &[slot, part] : schedule[job].slots)
       for (const jobs::Row &row : part)
         rows.push_back({job, slot, machines.nodes()[machines.sites()[row.site].node].name,
-                        machines.typeName(row.site), row.workers, row.servers});
+                        machines.typeName(row.site), row.workers, row.servers,
+                        workerGpus(problem.job(job), schedule[job].choice)});
   return rows;
 }
 

@@ -206,6 +206,7 @@ Expected<ExitStatus> schedule(const ScheduleOptions &options) {
   choice->options.explain = *explained;
   PolicyResult result = runPolicy(*choice, *problem);
   double bound = std::isfinite(result.upperBound) ? result.upperBound : utilityUpperBound(*problem);
+  applyChoices(*problem, result.schedule);
   RunFacts facts{choice->name, choice->options.seed, bound, result.optimal, result.chosen};
   if (!options.directory.empty())
     if (Error error = writeSchedule(options.directory, *problem, result.schedule, facts,

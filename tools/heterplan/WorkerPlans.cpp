@@ -83,6 +83,19 @@ Expected<std::optional<WorkerPlan>> WorkerPlans::planOn(const NodeGroup &node,
 }
 
 Error WorkerPlans::plan(jobs::Job &job, const std::string &path, const LayerGraph &graph) {
+  if (job.choices.empty())
+    return planWorker(job, path, graph);
+  for (size_t i = 0; i < job.choices.size(); ++i) {
+    job.choose(int(i));
+    if (Error error = planWorker(job, path, graph))
+      return error;
+    job.choices[i].plans = job.plans;
+  }
+  job.choose(0);
+  return Error::success();
+}
+
+Error WorkerPlans::planWorker(jobs::Job &job, const std::string &path, const LayerGraph &graph) {
   auto gpus = int(job.worker[jobs::Gpu]);
   if (gpus <= 1)
     return Error::success();

@@ -15,12 +15,13 @@ class WorkerPlans {
 public:
   explicit WorkerPlans(const CostOptions &costs) : options(costs) {}
 
-  /// Gives `job` its plans if its workers have several GPUs; a type without an entry has none. A
-  /// worker is planned as if it had the whole batch. `path` names the model of `graph`. Each plan
-  /// is searched once for all jobs. Fails as readCosts() and search() do.
+  /// Gives `job`, or each choice of its workers, plans if a worker has several GPUs; a type without
+  /// an entry has none. A worker is planned as if it had the whole batch. `path` names the model of
+  /// `graph`. Each plan is searched once for all jobs. Fails as readCosts() and search() do.
   llvm::Error plan(jobs::Job &job, const std::string &path, const LayerGraph &graph);
 
 private:
+  llvm::Error planWorker(jobs::Job &job, const std::string &path, const LayerGraph &graph);
   struct Sources {
     MemoryFormat format = MemoryFormat::ChannelsFirst;
     CostInputs costs;

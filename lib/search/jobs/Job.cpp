@@ -44,4 +44,13 @@ int64_t Job::workersFor(int64_t servers) const {
   return workers;
 }
 
+void Job::choose(int index) {
+  if (choices.empty())
+    return;
+  choice = index;
+  worker = choices[index].worker;
+  sampleTimes = choices[index].sampleTimes;
+  plans = choices[index].plans;
+}
+
 } // namespace heterplan::jobs

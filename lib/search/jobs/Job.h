@@ -54,6 +54,14 @@ struct WorkerPlan {
   Seconds iteration{}; // of the whole batch
 };
 
+/// A worker that a job may have: its demand, with the time of a sample and the plans that this
+/// number of GPUs has.
+struct WorkerChoice {
+  Demand worker{};
+  std::map<std::string, Seconds> sampleTimes;
+  std::optional<std::map<std::string, WorkerPlan>> plans;
+};
+
 struct Job {
   std::string name;
   int arrival = 0;  // slot
@@ -72,6 +80,11 @@ struct Job {
   /// By GPU type, if the workers of a job with a model have several GPUs: the plan that their time
   /// comes from. A type that is not there cannot train the model.
   std::optional<std::map<std::string, WorkerPlan>> plans;
+  /// The workers among which a scheduler chooses, if there are several numbers of GPUs: all workers
+  /// of the job are alike from its start to its end. `worker`, `sampleTimes` and `plans` are those
+  /// of `choice`.
+  std::vector<WorkerChoice> choices;
+  int choice = 0;
   std::string command; // of the shell: what a worker or server runs on a real cluster
   Location location{};
   Location modelLocation{}, queueLocation{};
@@ -98,6 +111,8 @@ struct Job {
   int64_t serversFor(int64_t workers) const;
   /// Most workers that `servers` serve, at most `batch`.
   int64_t workersFor(int64_t servers) const;
+  /// Makes `choices[index]` the workers of the job, if it has choices.
+  void choose(int index);
 };
 
 } // namespace heterplan::jobs

@@ -56,10 +56,13 @@ Expected<Problem> Problem::create(Machines machines, Workload workload) {
   if (Error error = problem.findDependencies())
     return error;
   problem.index();
-  for (const Job &job : problem.jobs()) {
-    if (Error error = problem.check(job))
-      return error;
-    if (Error error = problem.checkRules(job))
+  for (int index = 0; index < problem.size(); ++index) {
+    for (int choice = problem.choices(index); choice-- > 0;) {
+      problem.setChoice(index, choice);
+      if (Error error = problem.check(problem.job(index)))
+        return error;
+    }
+    if (Error error = problem.checkRules(problem.job(index)))
       return error;
   }
   return problem;
@@ -79,7 +82,7 @@ void Problem::settle(Job &job) const {
     largest = std::max(largest, gpus);
     fit += job.runsOnGpus() && gpus >= job.worker[Gpu];
   }
-  bool isPod = job.worker[Gpu] >= gpusOfPod && job.worker[Gpu] == largest;
+  bool isPod = job.choices.empty() && job.worker[Gpu] >= gpusOfPod && job.worker[Gpu] == largest;
   job.minWorkers = isPod && double(job.batch) <= fit ? job.batch : 1;
 }
 
@@ -304,11 +307,48 @@ void Problem::index() {
       return depths[a] < depths[b];
     return job(a).priority > job(b).priority;
   });
-  for (const Job &job : jobs()) {
-    std::vector<Seconds> &own = times.emplace_back();
-    for (int kind = 0; kind < nodes.kinds(); ++kind)
-      own.emplace_back(timeAt(job, nodes.sites()[nodes.exampleOf(kind)]));
-  }
+  for (const Job &job : jobs())
+    times.push_back(timesOf(job));
+}
+
+std::vector<Seconds> Problem::timesOf(const Job &job) const {
+  std::vector<Seconds> own;
+  for (int kind = 0; kind < nodes.kinds(); ++kind)
+    own.emplace_back(timeAt(job, nodes.sites()[nodes.exampleOf(kind)]));
+  return own;
+}
+
+void Problem::setChoice(int job, int choice) {
+  if (load.jobs[job].choices.empty() || load.jobs[job].choice == choice)
+    return;
+  load.jobs[job].choose(choice);
+  times[job] = timesOf(load.jobs[job]);
+}
+
+std::pair<Problem, std::vector<int>> Problem::withChoicesApart() const {
+  std::pair<Problem, std::vector<int>> result(*this, {});
+  auto &[apart, origins] = result;
+  apart.load.jobs.clear();
+  apart.releases.clear();
+  apart.queueIndices.clear();
+  apart.quotasOfJob.clear();
+  apart.times.clear();
+  for (int index = 0; index < size(); ++index)
+    for (int choice = 0; choice < choices(index); ++choice) {
+      Job &job = apart.load.jobs.emplace_back(load.jobs[index]);
+      job.choose(choice);
+      job.choices.clear();
+      apart.times.push_back(timesOf(job));
+      apart.releases.push_back(releases[index]);
+      apart.queueIndices.push_back(queueIndices[index]);
+      apart.quotasOfJob.push_back(quotasOfJob[index]);
+      origins.push_back(index);
+    }
+  apart.dependencies.assign(origins.size(), {});
+  apart.depths.assign(origins.size(), 0);
+  apart.order.resize(origins.size());
+  std::iota(apart.order.begin(), apart.order.end(), 0);
+  return result;
 }
 
 double Problem::timeAt(const Job &job, const Site &site) const {

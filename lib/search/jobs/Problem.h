@@ -8,8 +8,10 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace heterplan::jobs {
@@ -101,6 +103,13 @@ public:
   bool takesServers(int job, int site) const;
   /// Node `node` has nothing from here on.
   void takeDown(int node);
+  /// How many kinds of workers `job` may have: see Job::choices.
+  int choices(int job) const { return std::max(1, int(load.jobs[job].choices.size())); }
+  /// The workers of `job` are those of `choice`.
+  void setChoice(int job, int choice);
+  /// The same problem with a job for each choice of each job, and the job of this problem that each
+  /// is. Jobs wait for no others.
+  std::pair<Problem, std::vector<int>> withChoicesApart() const;
   /// So many samples of `job` are trained already.
   void setDone(int job, double samples) { load.jobs[job].done = samples; }
 
@@ -121,6 +130,7 @@ private:
   llvm::Error orderDependencies();
   void index();
   double timeAt(const Job &job, const Site &site) const;
+  std::vector<Seconds> timesOf(const Job &job) const;
 
   Machines nodes;
   Workload load;

@@ -8,6 +8,11 @@
 
 namespace heterplan::jobs {
 
+void applyChoices(Problem &problem, const Schedule &schedule) {
+  for (int job = 0; job < problem.size(); ++job)
+    problem.setChoice(job, schedule[job].choice);
+}
+
 void trim(const Problem &problem, int job, JobPlan &plan) {
   double done = 0;
   for (auto slot = plan.slots.begin(); slot != plan.slots.end();) {

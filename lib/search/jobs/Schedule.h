@@ -15,6 +15,7 @@ namespace heterplan::jobs {
 struct JobPlan {
   std::map<int, Rows> slots; // only those with rows
   std::string reason;        // why it was declined, or what it pays
+  int choice = 0;            // of the job's workers
 
   bool isAdmitted() const { return !slots.empty(); }
   int start() const { return slots.begin()->first; }
@@ -22,6 +23,9 @@ struct JobPlan {
 };
 
 using Schedule = std::vector<JobPlan>; // by job
+
+/// The workers of each job of `problem` are those that `schedule` chose.
+void applyChoices(Problem &problem, const Schedule &schedule);
 
 /// Leaves out the slots without workers and those after the job is done; all, where it is not.
 void trim(const Problem &problem, int job, JobPlan &plan);

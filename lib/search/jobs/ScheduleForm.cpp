@@ -77,6 +77,8 @@ void writeJob(JsonWriter &json, const Problem &problem, const Schedule &schedule
     writeSlot(json, "completion", admitted, admitted ? plan.completion() : 0);
     json.attribute("utility", utilityOf(problem, schedule, index));
     writeSampleSeconds(json, problem, index);
+    if (!job.choices.empty())
+      json.attribute("workerGpus", int64_t(job.worker[Gpu]));
     writePlans(json, job);
     json.attribute("gradientBytes", job.gradient.value());
     json.attribute("minWorkers", job.minWorkers);

@@ -21,7 +21,9 @@ struct Group {
 
 class Relaxation {
 public:
-  explicit Relaxation(const Problem &problem) : problem(problem) {
+  explicit Relaxation(const Problem &given) : Relaxation(given.withChoicesApart()) {}
+  explicit Relaxation(std::pair<Problem, std::vector<int>> apart)
+      : problem(std::move(apart.first)), origins(std::move(apart.second)) {
     addGroups();
     firstQuota = int(capacity.size());
     for (const Quota &quota : problem.quotas())
@@ -45,8 +47,8 @@ public:
         sum += multipliers[slot][i];
         gradient[slot][i] = capacity[i] > 0 && std::isfinite(capacity[i]) ? 1 : 0;
       }
-    for (int job = 0; job < problem.size(); ++job)
-      sum += bestOf(job, multipliers);
+    for (int job = 0; job < problem.size();)
+      sum += bestOfChoices(job, multipliers);
     return sum;
   }
   const Multipliers &slope() const { return gradient; }
@@ -252,11 +254,35 @@ private:
     }
   };
 
-  /// The most that the job is worth beyond what it pays, in whatever slot it ends; its use is taken
-  /// off the gradient.
-  double bestOf(int index, const Multipliers &multipliers) {
+  /// The most that a job is worth beyond what it pays, with any choice of its workers; the use of
+  /// the best one is taken off the gradient. `index` becomes that of the next job.
+  double bestOfChoices(int &index, const Multipliers &multipliers) {
+    Best best;
+    int chosen = index;
+    for (int job = origins[index]; index < problem.size() && origins[index] == job; ++index)
+      if (Best own = bestOf(index, multipliers); own.value > best.value) {
+        best = own;
+        chosen = index;
+      }
+    if (best.end >= 0)
+      use(chosen, best.end, enoughOf(chosen), multipliers);
+    return best.value;
+  }
+
+  /// The samples that a schedule of the job trains at least, with those that its start costs.
+  double enoughOf(int index) const {
+    return problem.job(index).work() * (1 - 1e-8) + jobs[index].lost;
+  }
+
+  struct Best {
+    double value = 0;
+    int end = -1;
+  };
+
+  /// The most that the job is worth beyond what it pays, and the slot in which it ends then.
+  Best bestOf(int index, const Multipliers &multipliers) {
     const Job &job = problem.job(index);
-    double enough = job.work() * (1 - 1e-8) + jobs[index].lost, best = 0;
+    double enough = enoughOf(index), best = 0;
     int end = -1;
     Chosen chosen;
     std::vector<Offer> offers;
@@ -274,9 +300,7 @@ private:
         end = slot;
       }
     }
-    if (end >= 0)
-      use(index, end, enough, multipliers);
-    return best;
+    return {best, end};
   }
 
   void use(int index, int end, double enough, const Multipliers &multipliers) {
@@ -338,7 +362,8 @@ private:
                   [&](int limit) { gradient[slot][limit] -= demand[r] * count / capacity[limit]; });
   }
 
-  const Problem &problem;
+  Problem problem;          // with a job for each choice of each job
+  std::vector<int> origins; // the job of each of them
   std::vector<Group> groups;
   std::vector<double> capacity; // by resource of a group, then by quota
   int firstQuota = 0;           // in `capacity`

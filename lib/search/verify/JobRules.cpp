@@ -146,6 +146,12 @@ Formula JobRules::taken(int slot, const JobAmount &amount, int node,
   return Formula::sum(std::move(terms));
 }
 
+bool JobRules::isDown(const JobNode &node, int slot) const {
+  return any_of(stated.outages, [&](const StatedJobs::Outage &outage) {
+    return outage.node == node.name && outage.first <= slot && slot <= outage.last;
+  });
+}
+
 std::vector<Part> JobRules::capacities(const JobAmount &amount) const {
   using Demand = StatedJobs::Demand;
   std::vector<Part> parts;
@@ -156,14 +162,15 @@ std::vector<Part> JobRules::capacities(const JobAmount &amount) const {
       auto cores = [](const Demand &demand) { return std::round(demand.cores * 1000); };
       auto memory = [](const Demand &demand) { return demand.memory.value(); };
       auto gpus = [](const Demand &demand) { return double(demand.gpus); };
+      double up = isDown(nodes[node], slot) ? 0 : 1;
       limits.push_back(Formula::atMost(taken(slot, amount, node, cores, -1),
-                                       number(std::round(nodes[node].cores * 1000))));
+                                       number(up * std::round(nodes[node].cores * 1000))));
       limits.push_back(
-          Formula::atMost(taken(slot, amount, node, memory, -1), number(nodes[node].memory)));
+          Formula::atMost(taken(slot, amount, node, memory, -1), number(up * nodes[node].memory)));
       for (int place = 0; place < int(all.size()); ++place)
         if (all[place].node == node)
           limits.push_back(Formula::atMost(taken(slot, amount, node, gpus, place),
-                                           Formula::integer(all[place].gpus)));
+                                           number(up * double(all[place].gpus))));
       parts.push_back({"capacity of " + nodes[node].name + " in slot " + std::to_string(slot),
                        Formula::all(std::move(limits))});
     }

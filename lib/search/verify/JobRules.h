@@ -74,6 +74,8 @@ public:
   /// jobs that it waits for.
   std::vector<Part> rules(int job, int slot, const JobAmount &amount) const;
   std::vector<Part> capacities(const JobAmount &amount) const;
+  /// The quotas of queues and of cohorts in every slot.
+  std::vector<Part> quotas(const JobAmount &amount) const;
   Part counts(int job, int slot, const JobAmount &amount) const;
   Formula workers(int job, int slot, const JobAmount &amount, bool servers = false) const {
     std::vector<Formula> terms{Formula::integer(0)};
@@ -93,6 +95,13 @@ private:
   Formula fewNodes(int job, int slot, const JobAmount &amount) const;
   Formula taken(int slot, const JobAmount &amount, int node,
                 llvm::function_ref<double(const StatedJobs::Demand &)> demand, int place) const;
+  bool isDown(const JobNode &node, int slot) const;
+  /// Limits by resource: "gpu", "cpu" (thousandths of a core), "memory", "type NAME".
+  using Limits = std::map<std::string, double>;
+  static Limits limitsOf(const StatedJobs::Amounts &amounts);
+  Limits quotaOf(const StatedJobs::Queue &queue) const;
+  Formula takenBy(int queue, const std::string &what, int slot, const JobAmount &amount) const;
+  void addQueue(int queue, std::vector<Part> &parts, const JobAmount &amount) const;
 
   const StatedJobs &stated;
   std::vector<JobNode> nodes;

@@ -2,6 +2,8 @@
 
 #include "search/verify/JobRules.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <cmath>
 
 using namespace llvm;
@@ -10,9 +12,27 @@ namespace heterplan {
 
 namespace {
 Formula zero() { return Formula::integer(0); }
+
+/// Settles the workers of `job`; false if it has no such choice, or made another one.
+bool choose(StatedJobs::Job &job, int64_t gpus) {
+  if (job.choices.empty())
+    return gpus == 0 || gpus == job.worker.gpus;
+  auto choice = find_if(
+      job.choices, [&](const StatedJobs::Job::Choice &each) { return each.worker.gpus == gpus; });
+  if (choice == job.choices.end())
+    return false;
+  job.worker = choice->worker;
+  job.typeTimes = choice->typeTimes;
+  job.choices = {*choice};
+  return true;
+}
 } // namespace
 
-Expected<std::vector<std::string>> brokenRules(const StatedJobs &stated, ArrayRef<StatedRow> rows) {
+Expected<std::vector<std::string>> brokenRules(const StatedJobs &open, ArrayRef<StatedRow> rows) {
+  StatedJobs stated = open;
+  for (const StatedRow &row : rows)
+    if (!choose(stated.jobs[row.job], row.gpus))
+      return std::vector{"GPUs of a worker of " + stated.jobs[row.job].name};
   JobRules rules(stated);
   std::map<std::tuple<int, int, int>, std::pair<int64_t, int64_t>> amounts;
   std::map<int, int> last; // slot, by job
@@ -39,6 +59,7 @@ Expected<std::vector<std::string>> brokenRules(const StatedJobs &stated, ArrayRe
   };
   std::vector<Formula> facts;
   std::vector<Part> parts = rules.capacities(amount);
+  append_range(parts, rules.quotas(amount));
   for (auto [job, end] : last) {
     for (int slot = stated.jobs[job].arrival; slot <= end; ++slot) {
       facts.push_back(rules.locality(job, slot, amount));
@@ -52,7 +73,8 @@ Expected<std::vector<std::string>> brokenRules(const StatedJobs &stated, ArrayRe
     if (std::optional<int> most = stated.jobs[job].lastDelay)
       parts.push_back({"hard deadline of " + stated.jobs[job].name,
                        Formula::truth(end <= stated.jobs[job].arrival + *most)});
-    parts.push_back({"work of " + stated.jobs[job].name, rules.isDone(job, end)});
+    if (stated.jobs[job].mustFinish)
+      parts.push_back({"work of " + stated.jobs[job].name, rules.isDone(job, end)});
     parts.push_back({"rows of " + stated.jobs[job].name + " after it is done",
                      Formula::negation(rules.isDone(job, end - 1))});
   }
@@ -64,7 +86,9 @@ Expected<std::vector<std::string>> brokenRules(const StatedJobs &stated, ArrayRe
   return decision->truth == Truth::Holds ? std::vector<std::string>() : decision->core;
 }
 
-Expected<Truth> canReach(const StatedJobs &stated, double utility) {
+namespace {
+/// canReach() if every job has one choice.
+Expected<Truth> canReachAsChosen(const StatedJobs &stated, double utility) {
   JobRules rules(stated);
   std::map<std::tuple<int, int, int, bool>, Formula> made;
   JobAmount amount = [&](int job, int slot, int place, bool servers) {
@@ -83,6 +107,8 @@ Expected<Truth> canReach(const StatedJobs &stated, double utility) {
   };
   std::vector<Formula> facts, worth{zero()};
   for (Part &part : rules.capacities(amount))
+    facts.push_back(part.formula);
+  for (Part &part : rules.quotas(amount))
     facts.push_back(part.formula);
   for (int job = 0; job < int(stated.jobs.size()); ++job) {
     std::vector<Formula> ends{zero()};
@@ -107,6 +133,28 @@ Expected<Truth> canReach(const StatedJobs &stated, double utility) {
       {"utility", Formula::atMost(Formula::number(utility), Formula::sum(std::move(worth)))}};
   Expected<Decision> decision = decideTogether(facts, parts, {});
   return decision ? Expected<Truth>(decision->truth) : decision.takeError();
+}
+} // namespace
+
+Expected<Truth> canReach(const StatedJobs &stated, double utility) {
+  auto open =
+      find_if(stated.jobs, [](const StatedJobs::Job &job) { return job.choices.size() > 1; });
+  StatedJobs chosen = stated;
+  if (open == stated.jobs.end()) {
+    for (StatedJobs::Job &job : chosen.jobs)
+      if (!job.choices.empty())
+        choose(job, job.choices.front().worker.gpus);
+    return canReachAsChosen(chosen, utility);
+  }
+  bool isUnknown = false;
+  for (const StatedJobs::Job::Choice &choice : open->choices) {
+    chosen.jobs[size_t(open - stated.jobs.begin())].choices = {choice};
+    Expected<Truth> truth = canReach(chosen, utility);
+    if (!truth || *truth == Truth::Holds)
+      return truth;
+    isUnknown |= *truth == Truth::Unknown;
+  }
+  return isUnknown ? Truth::Unknown : Truth::Fails;
 }
 
 } // namespace heterplan

@@ -41,11 +41,41 @@ struct StatedJobs {
     bool preemptible = true;      // else amounts stay the same from start to end
     std::optional<int> lastDelay; // declined if it cannot end by then
     std::vector<int> after;       // jobs that end in an earlier slot
+    int queue = -1;               // index into `queues`; -1: none
+    bool mustFinish = true;       // else it was dropped or stopped before its work was done
+    /// Workers that the job may have in place of `worker`, by their GPUs; all of its workers are
+    /// equal.
+    struct Choice {
+      Demand worker;
+      std::map<std::string, Seconds> typeTimes;
+    };
+    std::vector<Choice> choices;
+  };
+  /// Limits in a slot; absent ones are not there.
+  struct Amounts {
+    std::optional<double> cores;
+    std::optional<Bytes> memory;
+    std::optional<int64_t> gpus;             // of all types together
+    std::map<std::string, int64_t> typeGpus; // by GPU type
+  };
+  struct Queue {
+    std::string name;
+    Amounts quota;
+    std::optional<double> share; // in place of `quota`
+    std::string cohort;          // "": none
+    Amounts borrow;
+  };
+  /// Slots in which a node has nothing.
+  struct Outage {
+    std::string node;
+    int first = 0, last = 0;
   };
   Cluster cluster; // links and memories resolved
   Seconds slot{1};
   int slots = 1;
   std::vector<Job> jobs;
+  std::vector<Queue> queues = {};
+  std::vector<Outage> outages = {};
 };
 
 /// A row of schedule.json; `type` is empty where the node has at most one GPU type.
@@ -53,6 +83,7 @@ struct StatedRow {
   int job = 0, slot = 0;
   std::string node, type;
   int64_t workers = 0, servers = 0;
+  int64_t gpus = 0; // of a worker, if the job has a choice
 };
 
 /// Rules that `rows` break, as messages; none if the schedule holds. The result names rules that

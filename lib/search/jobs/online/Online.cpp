@@ -217,6 +217,14 @@ Expected<Outcome> move(State &state, const Cluster &cluster, int job,
 } // namespace
 
 namespace {
+/// An admitted job keeps the workers that were chosen.
+void settleChoice(Job &job, const JobPlan &plan) {
+  if (!plan.isAdmitted())
+    return;
+  job.choose(plan.choice);
+  job.choices.clear();
+}
+
 /// Whether a job that is not admitted in slot `now` may still be worth something later.
 bool mayStillRun(const State &state, const Problem &problem, int index) {
   const Job &job = state.jobs[index].job;
@@ -254,6 +262,7 @@ Expected<Outcome> arrive(State &state, const Cluster &cluster, Job job,
     plan.reason = waitsInVain(next, next.jobs.back().job) ? "waits for a job that does not run"
                                                           : "waits for a job that waits itself";
   SavedJob &saved = next.jobs.back();
+  settleChoice(saved.job, plan);
   saved.status = plan.isAdmitted()                                         ? "admitted"
                  : mayWait && mayStillRun(next, session->problem(), index) ? "waiting"
                                                                            : "declined";
@@ -295,6 +304,7 @@ Expected<std::vector<Outcome>> tryWaiting(State &state, const Cluster &cluster,
       saved.status = "declined";
     else
       continue;
+    settleChoice(saved.job, plan);
     saved.rows = session->saved(plan.slots);
     outcomes.push_back({saved.job.name, saved.status, saved.reason, saved.rows});
   }

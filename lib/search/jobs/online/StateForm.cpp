@@ -108,6 +108,45 @@ void writeQueue(JsonWriter &json, const Queue &queue) {
   });
 }
 
+void writeTimes(JsonWriter &json, const std::map<std::string, Seconds> &times) {
+  json.attributeObject("sample_time", [&] {
+    for (const auto &[type, time] : times)
+      json.attribute(type, withUnit(time.value(), "s"));
+  });
+}
+
+using Plans = std::map<std::string, WorkerPlan>;
+
+void writePlans(JsonWriter &json, const std::optional<Plans> &plans) {
+  if (!plans)
+    return;
+  json.attributeObject("plans", [&] {
+    for (const auto &[type, plan] : *plans)
+      json.attributeObject(type, [&] {
+        json.attribute("schedule", plan.schedule);
+        json.attribute("stages", plan.stages);
+        json.attribute("iteration", withUnit(plan.iteration.value(), "s"));
+      });
+  });
+}
+
+/// The model of a job, which its scripts name, with the plans and choices of its workers.
+void writeModel(JsonWriter &json, const Job &job) {
+  if (!job.model.empty())
+    json.attribute("model", job.model);
+  writePlans(json, job.plans);
+  if (job.choices.empty())
+    return;
+  json.attributeArray("choices", [&] {
+    for (const WorkerChoice &choice : job.choices)
+      json.object([&] {
+        writeDemand(json, "worker", choice.worker);
+        writeTimes(json, choice.sampleTimes);
+        writePlans(json, choice.plans);
+      });
+  });
+}
+
 /// As in a jobs file; a model has become times.
 void writeJob(JsonWriter &json, const Job &job) {
   json.attributeObject("job", [&] {
@@ -122,10 +161,7 @@ void writeJob(JsonWriter &json, const Job &job) {
     if (job.sampleTimes.empty())
       json.attribute("sample_time", withUnit(job.sampleTime.value(), "s"));
     else
-      json.attributeObject("sample_time", [&] {
-        for (const auto &[type, time] : job.sampleTimes)
-          json.attribute(type, withUnit(time.value(), "s"));
-      });
+      writeTimes(json, job.sampleTimes);
     json.attribute("gradient", withUnit(job.gradient.value(), "B"));
     writeDemand(json, "worker", job.worker);
     writeDemand(json, "server", job.server);
@@ -138,6 +174,7 @@ void writeJob(JsonWriter &json, const Job &job) {
 void writeSavedJob(JsonWriter &json, const SavedJob &saved) {
   json.object([&] {
     writeJob(json, saved.job);
+    writeModel(json, saved.job);
     json.attribute("status", saved.status);
     json.attribute("reason", saved.reason);
     json.attributeArray("rows", [&] {
@@ -219,10 +256,60 @@ Error readAnyText(const YamlNode &node, const char *what, std::string &result) {
   return Error::success();
 }
 
+/// Calls `read` with each entry of a mapping.
+template <typename Read> Error readEntries(const YamlNode &node, const char *what, Read read) {
+  if (node.kind != YamlNode::Kind::Mapping)
+    return Diagnostic(Diag::WrongType, node.location) << what << " must be a mapping";
+  for (const YamlEntry &entry : node.entries)
+    if (Error error = read(entry.key, entry.value))
+      return error;
+  return Error::success();
+}
+
+Error readPlans(const YamlNode &node, std::optional<Plans> &plans) {
+  plans.emplace();
+  return readEntries(node, "plans", [&](const std::string &type, const YamlNode &value) {
+    WorkerPlan &plan = (*plans)[type];
+    return readMapping(
+        value, "a plan of a worker",
+        {{"schedule", required,
+          [&](const YamlNode &text) { return readText(text, "schedule", plan.schedule); }},
+         {"stages", required,
+          [&](const YamlNode &count) {
+            return readInteger(count, "stages", 1, mostSlots, plan.stages);
+          }},
+         {"iteration", required,
+          [&](const YamlNode &time) { return readDuration(time, "iteration", plan.iteration); }}});
+  });
+}
+
+Error readChoice(const YamlNode &node, WorkerChoice &choice) {
+  return readMapping(
+      node, "a choice of workers",
+      {{"worker", required,
+        [&](const YamlNode &value) { return readDemand(value, "worker", choice.worker); }},
+       {"sample_time", required,
+        [&](const YamlNode &value) {
+          return readEntries(value, "sample_time",
+                             [&](const std::string &type, const YamlNode &time) {
+                               return readDuration(time, "sample_time", choice.sampleTimes[type]);
+                             });
+        }},
+       {"plans", optional, [&](const YamlNode &value) { return readPlans(value, choice.plans); }}});
+}
+
 Error readSavedJob(const YamlNode &node, SavedJob &saved) {
   return readMapping(
       node, "a job of the state",
       {{"job", required, [&](const YamlNode &value) { return readJob(value, saved.job); }},
+       {"model", optional,
+        [&](const YamlNode &value) { return readText(value, "model", saved.job.model); }},
+       {"plans", optional,
+        [&](const YamlNode &value) { return readPlans(value, saved.job.plans); }},
+       {"choices", optional,
+        [&](const YamlNode &value) {
+          return readItems(value, "choices", saved.job.choices, readChoice);
+        }},
        {"status", required, [&](const YamlNode &value) { return readStatus(value, saved.status); }},
        {"reason", required,
         [&](const YamlNode &value) { return readAnyText(value, "reason", saved.reason); }},

@@ -16,44 +16,61 @@ namespace {
 constexpr double negligible = 1e-3; // factor on costs that leaves them to break ties only
 } // namespace
 
+double shareSlots(const Problem &problem, int index) {
+  const Job &job = problem.job(index);
+  std::array<double, resources> totals = problem.machines().totals();
+  double fastest = 0;
+  for (int kind = 0; kind < problem.machines().kinds(); ++kind)
+    if (std::isfinite(problem.sampleTime(index, kind).value()))
+      fastest = std::max(fastest, problem.slot() / problem.sampleTime(index, kind));
+  double share = 0;
+  for (int r = 0; r < resources; ++r)
+    if (totals[r] > 0)
+      share = std::max(share, (job.worker[r] + job.server[r] / job.workersPerServer) / totals[r]);
+  return fastest > 0 ? share * std::max(1.0, job.work() / fastest) : 0;
+}
+
 Insertion::Insertion(const Problem &problem, std::vector<std::vector<double>> costs)
-    : problem(problem), prices(problem, std::move(costs)), plans(problem.size()),
+    : problem(problem), prices(this->problem, std::move(costs)), plans(problem.size()),
       best(problem.size()), areas(problem.size()), followers(problem.size()) {
   std::vector<double> weights = shareWeights(problem);
-  std::array<double, resources> totals = problem.machines().totals();
   for (int index = 0; index < problem.size(); ++index) {
-    const Job &job = problem.job(index);
     for (int before : problem.before(index))
       followers[before].push_back(index);
-    double most = mostSamples(problem, index, weights);
-    if (!(most > 0) || problem.release(index) >= problem.slots())
-      continue;
-    double slots = std::ceil(job.work() / most * (1 - 1e-9));
-    best[index] = job.utility.at(problem.release(index) + slots - 1 - job.arrival);
-    double fastest = 0;
-    for (int kind = 0; kind < problem.machines().kinds(); ++kind)
-      if (std::isfinite(problem.sampleTime(index, kind).value()))
-        fastest = std::max(fastest, problem.slot() / problem.sampleTime(index, kind));
-    double share = 0;
-    for (int r = 0; r < resources; ++r)
-      if (totals[r] > 0)
-        share = std::max(share, (job.worker[r] + job.server[r] / job.workersPerServer) / totals[r]);
-    areas[index] = share * std::max(1.0, job.work() / fastest);
+    for (int choice = problem.choices(index); choice-- > 0;) {
+      this->problem.setChoice(index, choice);
+      measure(index, weights);
+    }
   }
 }
 
-void Insertion::put(int job, std::map<int, Rows> slots) {
-  for (const auto &[slot, rows] : slots)
+/// The worth of a job at its earliest end, and its share of the cluster, with its present choice.
+void Insertion::measure(int index, const std::vector<double> &weights) {
+  const Job &job = problem.job(index);
+  double most = mostSamples(problem, index, weights);
+  if (!(most > 0) || problem.release(index) >= problem.slots())
+    return;
+  double slots = std::ceil(job.work() / most * (1 - 1e-9));
+  double worth = job.utility.at(problem.release(index) + slots - 1 - job.arrival);
+  best[index] = std::max(best[index], worth);
+  double area = shareSlots(problem, index);
+  areas[index] = areas[index] > 0 ? std::min(areas[index], area) : area;
+}
+
+void Insertion::put(int job, Placed placed) {
+  problem.setChoice(job, placed.choice);
+  for (const auto &[slot, rows] : placed.slots)
     prices.take(job, slot, rows);
-  plans[job].slots = std::move(slots);
+  plans[job].slots = std::move(placed.slots);
+  plans[job].choice = placed.choice;
   total += utilityOf(problem, plans, job);
 }
 
-std::map<int, Rows> Insertion::takeOut(int job) {
+Insertion::Placed Insertion::takeOut(int job) {
   total -= utilityOf(problem, plans, job);
   for (const auto &[slot, rows] : plans[job].slots)
     prices.giveBack(job, slot, rows);
-  return std::exchange(plans[job].slots, {});
+  return {std::exchange(plans[job].slots, {}), plans[job].choice};
 }
 
 void Insertion::set(const Schedule &schedule) {
@@ -62,7 +79,7 @@ void Insertion::set(const Schedule &schedule) {
       takeOut(job);
   for (int job = 0; job < problem.size(); ++job)
     if (schedule[job].isAdmitted())
-      put(job, schedule[job].slots);
+      put(job, {schedule[job].slots, schedule[job].choice});
 }
 
 double Insertion::density(int job) const { return areas[job] > 0 ? best[job] / areas[job] : 0; }
@@ -81,12 +98,12 @@ bool Insertion::insert(int job, double scale) {
   OfferOptions options;
   options.costScale = scale;
   RoundingCounts counts;
-  Offer offer = bestOffer(problem, job, *start, prices, options, counts);
-  spent += double(std::max<size_t>(1, offer.costs.size())) *
+  Offer offer = chooseOffer(problem, job, *start, prices, options, counts);
+  spent += double(std::max<size_t>(1, offer.costs.size())) * problem.choices(job) *
            double(problem.machines().sites().size() + 4);
   if (offer.slots.empty() || offer.utility <= 0 || (scale >= 1 && offer.payoff() < 0))
     return false;
-  put(job, std::move(offer.slots));
+  put(job, {std::move(offer.slots), problem.job(job).choice});
   return true;
 }
 
@@ -109,12 +126,12 @@ void Insertion::advanceAll() {
     if (!plans[job].isAdmitted() || !mayMove(job) || regret(job) <= 1e-9 * best[job])
       continue;
     double before = total;
-    std::map<int, Rows> slots = takeOut(job);
+    Placed placed = takeOut(job);
     if (insert(job, negligible) && total > before * (1 + 1e-12))
       continue;
     if (plans[job].isAdmitted())
       takeOut(job);
-    put(job, std::move(slots));
+    put(job, std::move(placed));
   }
 }
 
@@ -124,13 +141,13 @@ void Insertion::endEarlier() {
       continue;
     double before = total;
     int end = plans[job].completion();
-    std::map<int, Rows> slots = takeOut(job);
+    Placed placed = takeOut(job);
     bool isInserted = insert(job, 0); // the earliest of the ends that are worth most
     if (isInserted && total >= before * (1 - 1e-12) && plans[job].completion() < end)
       continue;
     if (isInserted)
       takeOut(job);
-    put(job, std::move(slots));
+    put(job, std::move(placed));
     total = before;
   }
 }
@@ -171,7 +188,7 @@ void Insertion::exchange(int job, double loss, uint64_t &random) {
     return;
   std::vector<int> out = neighbours(job, random);
   double before = total;
-  std::vector<std::pair<int, std::map<int, Rows>>> old;
+  std::vector<std::pair<int, Placed>> old;
   old.emplace_back(job, takeOut(job));
   for (int other : out)
     old.emplace_back(other, takeOut(other));
@@ -180,16 +197,16 @@ void Insertion::exchange(int job, double loss, uint64_t &random) {
   insert(job, scale);
   for (int other : out)
     insert(other, scale);
-  for (auto &[other, slots] : old) // what was declined at these costs
+  for (auto &[other, placed] : old) // what was declined at these costs
     if (!plans[other].isAdmitted())
       insert(other, negligible);
   if (total >= before - loss)
     return;
-  for (auto &[other, slots] : old)
+  for (auto &[other, placed] : old)
     if (plans[other].isAdmitted())
       takeOut(other);
-  for (auto &[other, slots] : old)
-    put(other, std::move(slots));
+  for (auto &[other, placed] : old)
+    put(other, std::move(placed));
   total = before;
 }
 

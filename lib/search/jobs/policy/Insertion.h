@@ -2,12 +2,16 @@
 // what the others leave. Jobs can be taken out and inserted again.
 #pragma once
 
-#include "search/jobs/policy/LeastCost.h"
+#include "search/jobs/policy/PrimalDual.h"
 
 #include <cstdint>
 #include <vector>
 
 namespace heterplan::jobs {
+
+/// The share of the cluster that `job` needs times the slots in which it needs it, with one worker
+/// on its fastest devices; at least a slot. 0 if it can run nowhere.
+double shareSlots(const Problem &problem, int job);
 
 class Insertion {
 public:
@@ -35,17 +39,24 @@ public:
   void improve(double limit, double enough, uint64_t seed);
 
 private:
+  /// The slots of a job, and the choice of its workers there.
+  struct Placed {
+    std::map<int, Rows> slots;
+    int choice = 0;
+  };
+
   bool insert(int job, double scale);
-  void put(int job, std::map<int, Rows> slots);
-  std::map<int, Rows> takeOut(int job);
+  void put(int job, Placed placed);
+  Placed takeOut(int job);
   bool mayMove(int job) const;
+  void measure(int job, const std::vector<double> &weights);
   double density(int job) const;
   double regret(int job) const;
   std::vector<int> neighbours(int job, uint64_t &random) const;
   void reorder(std::vector<int> &jobs, uint64_t &random) const;
   void exchange(int job, double loss, uint64_t &random);
 
-  const Problem &problem;
+  Problem problem; // with the choices of the plans
   Prices prices;
   Schedule plans;
   double total = 0, spent = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 namespace heterplan::jobs {
 
@@ -45,16 +46,33 @@ struct Request {
   double perUnit() const { return utility / (taken[0] + taken[1] + taken[2]); }
 };
 
-/// The requests of the jobs that can end before the horizon and are worth something then.
+/// The request of `job` with its present workers; none if it cannot end before the horizon or is
+/// worth nothing then.
+std::optional<Request> requestOf(const Problem &problem, int job,
+                                 const std::vector<double> &weights) {
+  int delay = leastDelay(problem, job, weights);
+  Request request{delay < 0 ? 0 : problem.job(job).utility.at(delay), unitSlots(problem, job)};
+  bool counts = request.taken[0] + request.taken[1] + request.taken[2] > 0 && request.utility > 0;
+  return counts ? std::optional(request) : std::nullopt;
+}
+
+/// The requests of the jobs, each with the workers of most utility per unit.
 std::vector<Request> requestsOf(const Problem &problem, llvm::ArrayRef<int> jobs) {
   std::vector<double> weights = shareWeights(problem);
   std::vector<Request> requests;
   for (int index : jobs) {
-    int delay = leastDelay(problem, index, weights);
-    Request request{delay < 0 ? 0 : problem.job(index).utility.at(delay),
-                    unitSlots(problem, index)};
-    if (request.taken[0] + request.taken[1] + request.taken[2] > 0 && request.utility > 0)
-      requests.push_back(request);
+    std::optional<Request> best = requestOf(problem, index, weights);
+    std::optional<Problem> other; // with another choice
+    if (problem.choices(index) > 1)
+      other = problem;
+    for (int choice = 0; other && choice < problem.choices(index); ++choice) {
+      other->setChoice(index, choice);
+      std::optional<Request> own = requestOf(*other, index, weights);
+      if (own && (!best || own->perUnit() > best->perUnit()))
+        best = own;
+    }
+    if (best)
+      requests.push_back(*best);
   }
   return requests;
 }

@@ -5,6 +5,7 @@
 #include "search/jobs/policy/Replanning.h"
 
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace heterplan::jobs {
@@ -40,12 +41,33 @@ std::optional<int> startAfter(const Problem &problem, int job, const Schedule &s
   return start;
 }
 
-JobPlan decide(const Problem &problem, int job, int from, Prices &prices,
-               const OfferOptions &options, RoundingCounts &counts) {
+Offer chooseOffer(Problem &problem, int job, int from, const Prices &prices,
+                  const OfferOptions &options, RoundingCounts &counts) {
+  Offer best;
+  int chosen = 0;
+  double highest = -std::numeric_limits<double>::infinity();
+  for (int choice = 0; choice < problem.choices(job); ++choice) {
+    problem.setChoice(job, choice);
+    Offer offer = bestOffer(problem, job, from, prices, options, counts);
+    double payoff = offer.slots.empty() ? -std::numeric_limits<double>::infinity()
+                                        : offer.utility - options.costScale * offer.cost;
+    if (choice > 0 && payoff <= highest)
+      continue;
+    best = std::move(offer);
+    chosen = choice;
+    highest = payoff;
+  }
+  problem.setChoice(job, chosen);
+  return best;
+}
+
+JobPlan decide(Problem &problem, int job, int from, Prices &prices, const OfferOptions &options,
+               RoundingCounts &counts) {
   Offer offer;
   if (from < problem.slots())
-    offer = bestOffer(problem, job, from, prices, options, counts);
+    offer = chooseOffer(problem, job, from, prices, options, counts);
   JobPlan plan;
+  plan.choice = problem.job(job).choice;
   plan.reason = reasonOf(problem, job, from, offer);
   if (offer.slots.empty() || offer.payoff() <= 0)
     return plan;
@@ -55,8 +77,9 @@ JobPlan decide(const Problem &problem, int job, int from, Prices &prices,
   return plan;
 }
 
-PolicyResult runPrimalDual(const Problem &problem, const PolicyOptions &options,
+PolicyResult runPrimalDual(const Problem &given, const PolicyOptions &options,
                            const OfferOptions &offers) {
+  Problem problem = given; // with the choices that are made
   std::vector<int> all(problem.size());
   std::iota(all.begin(), all.end(), 0);
   Prices prices(problem, options.loadPrices ? loadPriceLimits(problem, all, options.priceScale)
@@ -65,11 +88,15 @@ PolicyResult runPrimalDual(const Problem &problem, const PolicyOptions &options,
   result.schedule.resize(problem.size());
   int decided = 0;
   for (int job : problem.arrivals()) {
-    if (job == options.explain)
+    std::optional<int> start = startAfter(problem, job, result.schedule);
+    if (job == options.explain) {
+      RoundingCounts unused; // the explanation is about the workers that are chosen
+      if (start && *start < problem.slots())
+        chooseOffer(problem, job, *start, prices, offers, unused);
       result.explanation =
           std::make_shared<Explanation>(explain(problem, job, prices, offers, result.schedule));
+    }
     Seconds started = options.clock ? options.clock() : Seconds();
-    std::optional<int> start = startAfter(problem, job, result.schedule);
     if (start)
       result.schedule[job] = decide(problem, job, *start, prices, offers, result.rounding);
     else
@@ -83,8 +110,9 @@ PolicyResult runPrimalDual(const Problem &problem, const PolicyOptions &options,
 }
 
 namespace {
-PolicyResult runReplanned(const Problem &problem, const PolicyOptions &options,
+PolicyResult runReplanned(const Problem &given, const PolicyOptions &options,
                           const OfferOptions &offers) {
+  Problem problem = given; // with the choices that are made
   // Jobs that are in the way can be planned anew, and prices of near slots are discounted.
   constexpr LoadShares shares{0.6, 0.003};
   constexpr double ofPatience = 0.75;

@@ -6,9 +6,15 @@
 
 namespace heterplan::jobs {
 
-/// Decides `job` from slot `from` on; if it is admitted, `prices` rise.
-JobPlan decide(const Problem &problem, int job, int from, Prices &prices,
-               const OfferOptions &options, RoundingCounts &counts);
+/// The best of the offers to `job` for each choice of its workers, which `problem` has then: see
+/// bestOffer().
+Offer chooseOffer(Problem &problem, int job, int from, const Prices &prices,
+                  const OfferOptions &options, RoundingCounts &counts);
+
+/// Decides `job` from slot `from` on, with the choice of its workers; if it is admitted, `prices`
+/// rise.
+JobPlan decide(Problem &problem, int job, int from, Prices &prices, const OfferOptions &options,
+               RoundingCounts &counts);
 
 /// Why `job` was admitted or declined that may start in slot `from` and got `offer`.
 std::string reasonOf(const Problem &problem, int job, int from, const Offer &offer);

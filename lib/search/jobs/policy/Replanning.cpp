@@ -15,8 +15,8 @@ constexpr int never = std::numeric_limits<int>::max();
 constexpr double mostWork = 1e5; // looks at a site in a slot, of one decision
 } // namespace
 
-Replanner::Replanner(const Problem &problem, Prices prices, const OfferOptions &offers,
-                     Replan replan, int discounted)
+Replanner::Replanner(Problem &problem, Prices prices, const OfferOptions &offers, Replan replan,
+                     int discounted)
     : problem(problem), rest(problem), prices(std::move(prices)), offers(offers), replan(replan),
       plans(problem.size()), ends(problem.size(), -1), followers(problem.size()),
       discounted(discounted), random(offers.seed) {
@@ -149,7 +149,9 @@ void Replanner::admitDirectly(int job, RoundingCounts &counts) {
   }
   Offer offer;
   if (std::max(now, *start) < problem.slots())
-    offer = bestOffer(problem, job, std::max(now, *start), prices, offers, counts);
+    offer = chooseOffer(problem, job, std::max(now, *start), prices, offers, counts);
+  rest.setChoice(job, problem.job(job).choice);
+  plans[job].choice = problem.job(job).choice;
   plans[job].reason = reasonOf(problem, job, std::max(now, *start), offer);
   if (!offer.slots.empty() && offer.payoff() > 0)
     put(job, offer.slots);

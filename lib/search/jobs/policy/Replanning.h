@@ -14,8 +14,9 @@ class Replanner {
 public:
   /// `offers` are the options of the first offer to a job. With `Replan::KeepEnds` no admitted job
   /// ends later than it was told when it was admitted. Prices of the next `discounted` slots are
-  /// discounted: see Prices::discountFrom(). `problem` must outlive it.
-  Replanner(const Problem &problem, Prices prices, const OfferOptions &offers, Replan replan,
+  /// discounted: see Prices::discountFrom(). `problem` must outlive it; it gets the choice of each
+  /// job's workers, which is made on arrival.
+  Replanner(Problem &problem, Prices prices, const OfferOptions &offers, Replan replan,
             int discounted = 0);
 
   /// Decides `job` in the slot in which it is released; jobs come in the order of
@@ -43,7 +44,7 @@ private:
   bool tryAnew(std::vector<int> out, int added, bool byEnd, double scale);
   void admitDirectly(int job, RoundingCounts &counts);
 
-  const Problem &problem;
+  Problem &problem;
   Problem rest; // the same jobs; of the one that is planned only what it has left
   Prices prices;
   OfferOptions offers;

@@ -1,5 +1,7 @@
 #include "search/jobs/read/JobFields.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <cmath>
 
 using namespace llvm;
@@ -39,28 +41,44 @@ Error readAtLeast(const YamlNode &node, StringRef what, double least, double mos
          << what << " is " << result << "; " << least << " to " << most << " are accepted";
 }
 
-Error readDemand(const YamlNode &node, const std::string &owner, Demand &demand) {
-  int gpus = 0;
-  double cores = 0;
-  Bytes memory;
-  Error error = readMapping(
-      node, owner,
-      {{"gpu", optional,
-        [&](const YamlNode &value) {
-          return readInteger(value, "gpu of " + owner, 0, mostGpus, gpus);
-        }},
-       {"cpu", optional,
-        [&](const YamlNode &value) { return readCores(value, "cpu of " + owner, cores); }},
-       {"memory", optional, [&](const YamlNode &value) {
-          return readBytesOrNone(value, "memory of " + owner, memory);
-        }}});
-  demand = {std::round(cores * partsOfCore), memory.value(), double(gpus)};
-  return error;
+/// Numbers of GPUs, [1, 2, 4].
+Error readCounts(const YamlNode &node, const std::string &owner, std::vector<int> &counts) {
+  constexpr size_t mostChoices = 8;
+  for (const YamlNode &item : node.items) {
+    int count = 0;
+    if (Error error = readInteger(item, "gpu of " + owner, 1, mostGpus, count))
+      return error;
+    if (is_contained(counts, count))
+      return Diagnostic(Diag::DuplicateName, item.location)
+             << "gpu of " << owner << " has " << count << " twice";
+    counts.push_back(count);
+  }
+  if (!counts.empty() && counts.size() <= mostChoices)
+    return Error::success();
+  return Diagnostic(Diag::OutOfRange, node.location)
+         << "gpu of " << owner << " has " << counts.size() << " numbers of GPUs; 1 to "
+         << mostChoices << " are accepted";
 }
 
-Error readWorker(const YamlNode &node, const std::string &owner, Demand &demand) {
-  if (Error error = readDemand(node, owner, demand))
+/// The worker of a job. With a list of numbers of GPUs, cores and memory are those of each GPU.
+Error readWorker(const YamlNode &node, const std::string &owner, Job &job) {
+  std::vector<int> counts;
+  YamlNode first = node; // with one of the numbers of GPUs
+  for (YamlEntry &entry : first.entries)
+    if (entry.key == "gpu" && entry.value.kind == YamlNode::Kind::Sequence) {
+      if (Error error = readCounts(entry.value, owner, counts))
+        return error;
+      entry.value.kind = YamlNode::Kind::Scalar;
+      entry.value.items.clear();
+      entry.value.text = "1";
+    }
+  Demand &demand = job.worker;
+  if (Error error = readDemand(first, owner, demand))
     return error;
+  for (int count : counts)
+    job.choices.push_back(
+        {{demand[Cpu] * count, demand[Memory] * count, double(count)}, {}, std::nullopt});
+  job.choose(0);
   if (demand[Cpu] > 0 || demand[Gpu] > 0)
     return Error::success();
   return Diagnostic(Diag::OutOfRange, node.location)
@@ -202,6 +220,11 @@ Error checkSource(const YamlNode &node, const Job &job, const std::string &owner
     return any_of(node.entries, [&](const YamlEntry &entry) { return entry.key == key; });
   };
   bool hasModel = has("model");
+  if (!hasModel && !job.choices.empty())
+    return Diagnostic(Diag::NotSupported, node.location)
+               .note({}, "give one number of GPUs, or name a 'model', from whose plans the time of "
+                         "each number comes")
+           << "the worker of " << owner << " has several numbers of GPUs and no model";
   for (const char *key : {"sample_time", "gradient"}) {
     if (!hasModel && !has(key))
       return Diagnostic(Diag::MissingField, node.location)
@@ -214,6 +237,25 @@ Error checkSource(const YamlNode &node, const Job &job, const std::string &owner
   return Error::success();
 }
 } // namespace
+
+Error readDemand(const YamlNode &node, const std::string &owner, Demand &demand) {
+  int gpus = 0;
+  double cores = 0;
+  Bytes memory;
+  Error error = readMapping(
+      node, owner,
+      {{"gpu", optional,
+        [&](const YamlNode &value) {
+          return readInteger(value, "gpu of " + owner, 0, mostGpus, gpus);
+        }},
+       {"cpu", optional,
+        [&](const YamlNode &value) { return readCores(value, "cpu of " + owner, cores); }},
+       {"memory", optional, [&](const YamlNode &value) {
+          return readBytesOrNone(value, "memory of " + owner, memory);
+        }}});
+  demand = {std::round(cores * partsOfCore), memory.value(), double(gpus)};
+  return error;
+}
 
 Error readCount(const YamlNode &node, StringRef what, int64_t least, int64_t most,
                 int64_t &result) {
@@ -270,7 +312,7 @@ Error readJob(const YamlNode &node, Job &job) {
           return readBytesOrNone(value, "gradient of " + owner, job.gradient);
         }},
        {"worker", required,
-        [&](const YamlNode &value) { return readWorker(value, "worker of " + owner, job.worker); }},
+        [&](const YamlNode &value) { return readWorker(value, "worker of " + owner, job); }},
        {"server", required,
         [&](const YamlNode &value) { return readDemand(value, "server of " + owner, job.server); }},
        {"workers_per_server", required,

@@ -2,7 +2,10 @@
 
 #include "cost/Memory.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
+#include <limits>
 
 using namespace llvm;
 
@@ -60,9 +63,10 @@ Bytes gradientOf(const LayerGraph &graph, int64_t batch) {
   }
   return sum;
 }
-} // namespace
 
-Error setTimes(Job &job, const LayerGraph &graph, const Cluster &cluster, const CostModel &costs) {
+/// The times of a job with one kind of workers; none where no type can run them.
+Error setTimesOfWorker(Job &job, const LayerGraph &graph, const Cluster &cluster,
+                       const CostModel &costs) {
   for (const DeviceType &device : cluster.types) {
     bool isOfUse = job.runsOnGpus() ? device.deviceClass == DeviceClass::Gpu
                                     : device.deviceClass == DeviceClass::Cpu && device.cores > 0;
@@ -81,6 +85,41 @@ Error setTimes(Job &job, const LayerGraph &graph, const Cluster &cluster, const 
     if (*time > Seconds())
       job.sampleTimes[device.name] = *time / share;
   }
+  return Error::success();
+}
+
+/// Seconds of a GPU for one sample on the type that needs least.
+double gpuSeconds(const WorkerChoice &choice) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const auto &[type, time] : choice.sampleTimes)
+    least = std::min(least, time.value() * choice.worker[Gpu]);
+  return least;
+}
+
+/// The times of each choice.
+Error setTimesOfChoices(Job &job, const LayerGraph &graph, const Cluster &cluster,
+                        const CostModel &costs) {
+  for (size_t i = 0; i < job.choices.size(); ++i) {
+    job.choose(int(i));
+    if (Error error = setTimesOfWorker(job, graph, cluster, costs))
+      return error;
+    job.choices[i].sampleTimes = job.sampleTimes;
+  }
+  erase_if(job.choices, [](const WorkerChoice &choice) { return choice.sampleTimes.empty(); });
+  // Numbers of GPUs that need as much are in the order of the file.
+  stable_sort(job.choices, [](const WorkerChoice &a, const WorkerChoice &b) {
+    return gpuSeconds(a) < gpuSeconds(b);
+  });
+  if (!job.choices.empty())
+    job.choose(0);
+  return Error::success();
+}
+} // namespace
+
+Error setTimes(Job &job, const LayerGraph &graph, const Cluster &cluster, const CostModel &costs) {
+  if (Error error = job.choices.empty() ? setTimesOfWorker(job, graph, cluster, costs)
+                                        : setTimesOfChoices(job, graph, cluster, costs))
+    return error;
   job.gradient = gradientOf(graph, job.batch);
   if (!job.sampleTimes.empty())
     return Error::success();

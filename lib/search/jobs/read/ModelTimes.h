@@ -18,6 +18,8 @@ namespace heterplan::jobs {
 /// - the gradient is the dense parameters, and of sparse tables the rows that a batch looks up.
 /// A type whose memory does not hold the model is left out. NoProfile where a price is not known;
 /// OutOfRange (at the model's name) where no type can run it.
+/// If the job has choices of its workers, each gets its times and plans; those that no type can run
+/// are left out. The first one, which is that of the job then, trains most samples a GPU.
 llvm::Error setTimes(Job &job, const LayerGraph &graph, const Cluster &cluster,
                      const CostModel &costs);
 

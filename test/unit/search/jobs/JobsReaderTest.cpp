@@ -128,3 +128,21 @@ TEST(JobsReader, oneJobByItself) {
   EXPECT_EQ(job.arrival, 3);
   EXPECT_EQ(job.server, (jobs::Demand{0, 0, 0}));
 }
+
+TEST(JobsReader, readsAChoiceOfGpus) {
+  std::string model =
+      with(with(good, "sample_time: 4ms", "model: a.onnx"), "    gradient: 100MB\n", "");
+  jobs::Workload workload = llvm::cantFail(
+      jobs::parseWorkload(with(model, "gpu: 1, cpu: 4", "gpu: [2, 4], cpu: 3"), "jobs.yaml"));
+  const jobs::Job &job = workload.jobs[0];
+  ASSERT_EQ(job.choices.size(), 2u);
+  constexpr double memory = 16.0 * 1024 * 1024 * 1024; // of each GPU
+  EXPECT_EQ(job.choices[0].worker, (jobs::Demand{6000, 2 * memory, 2}));
+  EXPECT_EQ(job.choices[1].worker, (jobs::Demand{12000, 4 * memory, 4}));
+  EXPECT_EQ(job.worker, job.choices[0].worker);
+  expectError(with(good, "gpu: 1", "gpu: [1, 2]"), "4:5: error: [HP1802]", "and no model");
+  expectError(with(model, "gpu: 1", "gpu: [1, 1]"), "10:23: error: [HP1103]", "has 1 twice");
+  expectError(with(model, "gpu: 1", "gpu: [0]"), "10:20: error: [HP1216]", "gpu of worker");
+  expectError(with(model, "gpu: 1", "gpu: []"), "10:19: error: [HP1216]", "0 numbers of GPUs");
+  expectError(with(model, "gpu: 1", "gpu: [1, x]"), "10:23: error: [HP1007]", "whole number");
+}

@@ -74,3 +74,28 @@ TEST(JobsModelTimes, unknownTimesAreAnError) {
   std::string error = toText(setTimes(job, model.graph, model.cluster, none));
   EXPECT_NE(error.find("[HP1401]"), std::string::npos) << error;
 }
+
+TEST(JobsModelTimes, choicesOfWorkersAreInTheOrderOfTheirGpuTime) {
+  Model model;
+  jobs::Job job = gpuJob("a");
+  job.batch = 100;
+  for (int gpus : {4, 1, 2, 8}) {
+    jobs::WorkerChoice &choice = job.choices.emplace_back();
+    choice.worker = {0, 0, double(gpus)};
+    if (gpus == 2) // twice as fast for each GPU as one alone, by its plan
+      choice.plans = {{{"gpu", {"1f1b", 2, Seconds(100 * 0.0055 / 4)}}}};
+    if (gpus == 8)
+      choice.plans.emplace(); // no type has so many
+  }
+  ASSERT_FALSE(bool(setTimes(job, model.graph, model.cluster, model.costs)));
+  ASSERT_EQ(job.choices.size(), 3u);
+  EXPECT_EQ(job.choices[0].worker[jobs::Gpu], 2);
+  EXPECT_EQ(job.choices[1].worker[jobs::Gpu], 4); // as good as one; earlier in the file
+  EXPECT_EQ(job.choices[2].worker[jobs::Gpu], 1);
+  EXPECT_EQ(job.worker[jobs::Gpu], 2);
+  EXPECT_NEAR(job.sampleTimes.at("gpu").value(), 0.0055 / 4, 1e-12);
+  EXPECT_TRUE(job.plans);
+  job.choose(2);
+  EXPECT_FALSE(job.plans);
+  EXPECT_NEAR(job.sampleTimes.at("gpu").value(), 0.0055, 1e-12);
+}

@@ -55,6 +55,32 @@ TEST(JobsState, printingThenReadingIsTheIdentity) {
   }
 }
 
+TEST(JobsState, keepsModelsPlansAndOpenChoices) {
+  Cluster cluster = twoGpuNodes();
+  jobs::State state = emptyState();
+  jobs::Job job = gpuJob("a");
+  job.model = "/models/a.onnx";
+  job.choices = {{{0, 0, 2}, {{"gpu", Seconds(1)}}, {{{"gpu", {"1f1b", 2, Seconds(9)}}}}},
+                 {{0, 0, 1}, {{"gpu", Seconds(1)}}, {}}};
+  job.choose(0);
+  job.utility = {jobs::Utility::Kind::Linear, 10, 0, 0, 15};
+  jobs::Outcome outcome = llvm::cantFail(jobs::arrive(state, cluster, job, {}));
+  ASSERT_EQ(outcome.status, "admitted");
+  EXPECT_EQ(state.jobs[0].job.worker[jobs::Gpu], 1); // as fast with half of the GPUs
+  EXPECT_TRUE(state.jobs[0].job.choices.empty());    // it is made
+  job.name = "waits";
+  job.samples = 1'000'000; // but what could end it may come
+  llvm::cantFail(jobs::arrive(state, cluster, job, {}, true));
+  ASSERT_EQ(state.jobs[1].status, "waiting");
+  std::string text = toJson(state);
+  jobs::State again = llvm::cantFail(jobs::parseState(text, "state.json"));
+  EXPECT_EQ(toJson(again), text);
+  EXPECT_EQ(again.jobs[0].job.model, "/models/a.onnx");
+  ASSERT_EQ(again.jobs[1].job.choices.size(), 2u);
+  EXPECT_EQ(again.jobs[1].job.choices[0].plans->at("gpu").stages, 2);
+  EXPECT_EQ(again.jobs[1].job.choices[1].worker[jobs::Gpu], 1);
+}
+
 TEST(JobsState, anyChangeIsRefused) {
   Cluster cluster = twoGpuNodes();
   std::string text = toJson(withTwoJobs(cluster));
