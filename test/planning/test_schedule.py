@@ -361,3 +361,70 @@ def test_a_model_that_is_too_large_for_a_gpu_trains_on_two(tmp_path):
     jobs, cluster, profile = near_and_far(tmp_path, 6e9, 2)
     run = schedule(jobs, "--cluster", cluster, "--profile", profile, "-o", tmp_path / "two")
     assert run.returncode == 1 and "no node of the cluster has 2 GPUs of one type that train" in run.stderr
+
+
+def choice_of_gpus(tmp_path, deadline: int) -> tuple:
+    """Like near_and_far(), with one job: a server takes a node's cores, so that a node has one worker of one or two GPUs."""
+    jobs, cluster, profile = near_and_far(tmp_path, 40e6, 1)
+    load = json.loads(jobs.read_text())
+    load["jobs"] = [load["jobs"][0] | {
+        "worker": {"gpu": [1, 2]}, "server": {"cpu": 9}, "workers_per_server": 1,
+        "utility": {"kind": "deadline", "value": 1, "deadline": deadline}}]
+    jobs.write_text(json.dumps(load))
+    return jobs, cluster, profile
+
+
+@pytest.mark.parametrize("policy", ["auto", "pd-ors", "offline"])
+def test_the_number_of_gpus_of_a_worker_is_chosen(tmp_path, policy):
+    """Two GPUs need about 5 slots, one 9: what a worker of one GPU costs is less, but it may be too late."""
+    for deadline, gpus in ((6, {2}), (50, {1, 2}), (3, None)):
+        result = checked(tmp_path, *choice_of_gpus(tmp_path, deadline)[:2], "--policy", policy, "--profile",
+                         tmp_path / "net.profile.json")  # fmt: skip
+        job = result["jobs"][0]
+        assert job["admitted"] == (gpus is not None), (deadline, job)
+        if gpus:
+            assert job["workerGpus"] in gpus
+            assert ("plans" in job) == (job["workerGpus"] == 2)
+        for folder in (tmp_path / "out").glob("jobs/one/slot-*"):
+            plan = json.loads((folder / "plan/plan.json").read_text())
+            assert sum(len(r["devices"]) for s in plan["stages"] for r in s["replicas"]) == job["workerGpus"]
+        assert bool(list((tmp_path / "out").glob("jobs/one/slot-*/run.sh"))) == job["admitted"]
+
+
+def test_a_choice_leaves_out_numbers_on_which_the_model_does_not_fit(tmp_path):
+    jobs, cluster, profile = near_and_far(tmp_path, 3e9, 1)
+    jobs.write_text(jobs.read_text().replace('"worker": {"gpu": 1}', '"worker": {"gpu": [1, 2]}'))
+    result = checked(tmp_path, jobs, cluster, "--profile", profile, "--no-plans")
+    assert [job["workerGpus"] for job in result["jobs"]] == [2, 2]
+    assert not list((tmp_path / "out").glob("jobs/*/slot-*/plan"))
+
+
+def test_online_decisions_choose_gpus_and_have_plans(tmp_path):
+    jobs, cluster, profile = choice_of_gpus(tmp_path, 6)
+    state = tmp_path / "state.json"
+    run = schedule("--state", state, "--cluster", cluster, "--slot", "60s", "--slots", 400, "--arrive", jobs, "--profile",
+                   profile, "-o", tmp_path / "online")  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    # Later calls know the model, its plans and the choice.
+    run = schedule("--state", state, "--at", 2, "--node-down", "near", "--profile", profile, "-o", tmp_path / "online")
+    assert run.returncode == 0, run.stderr
+    folders = sorted((tmp_path / "online/jobs/one").iterdir())
+    assert len(folders) == 2 or "dropped" in run.stdout, run.stdout
+    for folder in folders:
+        plan = json.loads((folder / "plan/plan.json").read_text())
+        assert sum(len(r["devices"]) for s in plan["stages"] for r in s["replicas"]) == 2
+        assert json.loads((folder / "allocation.json").read_text())["model"] == str(tmp_path / "net.layers.json")
+    written = json.loads((tmp_path / "online/schedule.json").read_text())
+    assert written["policy"] == "online" and written["utilityUpperBound"] is None
+
+
+def test_a_job_without_a_plan_leaves_nothing_behind(tmp_path):
+    jobs, cluster, profile = choice_of_gpus(tmp_path, 6)
+    (tmp_path / "env").write_text("#!/bin/sh\necho told why; exit 3\n")
+    (tmp_path / "env").chmod(0o755)
+    run = subprocess.run([BINARY, "schedule", jobs, "--cluster", cluster, "--profile", profile, "-o", tmp_path / "out"],
+                         capture_output=True, text=True, env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"})  # fmt: skip
+    assert run.returncode == 1 and "told why" in run.stderr, run.stderr
+    assert "jobs.yaml:" in run.stderr and "[HP1501] no plan for job 'one' on its workers of slot-0000" in run.stderr
+    assert not (tmp_path / "out").exists()
+    assert not list(tmp_path.glob(".out*")) and not list(tmp_path.glob("out*"))

@@ -92,6 +92,7 @@ def test_one_job_grows_one_shrinks_and_one_waits(out: Path) -> None:
 def test_they_run_and_train_what_was_promised(out: Path, tmp_path: Path) -> None:
     jobs = stretches(out)
     losses: dict[str, list[float]] = {name: [] for name in jobs}
+    assert all((s["folder"] / "plan/plan.json").exists() for parts in jobs.values() for s in parts)
     for slot in range(SLOTS):  # those of a slot run at once, as they are planned
         running = [(s, start(s["folder"])) for parts in jobs.values() for s in parts if s["firstSlot"] == slot]
         for stretch, process in running:
@@ -115,3 +116,28 @@ def test_they_run_and_train_what_was_promised(out: Path, tmp_path: Path) -> None
     whole = json.loads((tmp_path / "whole.json").read_text())["losses"]
     assert losses[name] == pytest.approx(whole, rel=1e-4)
     assert whole[-1] != whole[0]
+
+
+def test_jobs_of_the_online_form_run_by_their_plans(tmp_path: Path) -> None:
+    """A node goes down while a job runs; the job goes on elsewhere, from its checkpoint."""
+    two = CLUSTER + CLUSTER.splitlines()[-1].replace("here", "there") + "\nnetwork: {bandwidth: 10GB/s, latency: 1us}\n"
+    (tmp_path / "cluster.yaml").write_text(two)
+    load = yaml.safe_load(JOBS.replace("MODEL", str(SMALL / "mlp.onnx")))
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(load["jobs"][0] | {"max_nodes": 1, "batch": 2}))
+    state, out = tmp_path / "state.json", tmp_path / "out"
+    heterplan("schedule", "--state", state, "--cluster", tmp_path / "cluster.yaml", "--slot", "250ms", "--slots", 40,
+              "--arrive", tmp_path / "job.yaml", "-o", out)  # fmt: skip
+    first = stretches(out)["waits"]
+    node = first[0]["nodes"][0]["node"]
+    heterplan("schedule", "--state", state, "--at", first[0]["firstSlot"] + 1, "--node-down", node, "-o", out)
+    parts = stretches(out)["waits"]
+    assert len(parts) > 1 and parts[0]["nodes"][0]["node"] == node
+    assert all(row["node"] != node for part in parts[1:] for row in part["nodes"])
+    losses = 0
+    for part in parts:
+        assert part["steps"] == 0 or (part["folder"] / "plan/plan.json").exists()
+        output, _ = (process := start(part["folder"])).communicate(timeout=120)
+        assert process.returncode == 0, output
+        if part["steps"]:
+            losses += len(json.loads((part["folder"] / "result.json").read_text())["losses"])
+    assert losses == 79  # of two samples: all of its work, once

@@ -28,7 +28,7 @@ struct ScheduleOptions {
   ModelOptions reading;
   OnlineOptions online;
   WorkloadOptions workload;
-  bool json = false, force = false;
+  bool json = false, force = false, noPlans = false;
 };
 
 /// A policy's name, checked, with its options.
@@ -109,6 +109,28 @@ Error checkUse(const ScheduleOptions &options) {
   return Error::success();
 }
 
+/// The options with which `compile` reads a job's model in the same way.
+std::vector<std::string> compileArguments(const ScheduleOptions &options) {
+  std::vector<std::string> arguments;
+  auto add = [&](const char *option, const std::vector<std::string> &values, bool arePaths) {
+    for (const std::string &value : values) {
+      arguments.push_back(option);
+      arguments.push_back(arePaths ? absolutePath(value) : value);
+    }
+  };
+  add("--profile", options.costs.profiles, true);
+  for (const auto &[option, values] : statedOptions(options.reading))
+    add(option, *values, false);
+  if (options.costs.requireMeasured)
+    arguments.push_back("--require-measured");
+  return arguments;
+}
+
+/// The program that plans what the scripts of jobs run; "": the scripts do.
+std::string plannerOf(const ScheduleOptions &options) {
+  return options.noPlans ? "" : executablePath();
+}
+
 Expected<ExitStatus> scheduleOnline(const ScheduleOptions &options, const Choice &choice) {
   const WorkloadOptions &workload = options.workload;
   if (!workload.jobs.empty() || !workload.trace.empty() || !workload.generate.empty() ||
@@ -120,6 +142,8 @@ Expected<ExitStatus> scheduleOnline(const ScheduleOptions &options, const Choice
   online.slots = workload.slots;
   online.directory = options.directory;
   online.force = options.force;
+  online.planner = plannerOf(options);
+  online.arguments = compileArguments(options);
   return heterplan::scheduleOnline(online, options.costs, options.reading, choice.options,
                                    options.json);
 }
@@ -145,23 +169,6 @@ PolicyResult runPolicy(Choice &choice, const Problem &problem) {
   Progress progress = Progress::onStandardError("scheduling");
   choice.options.progress = [&](double done) { progress.update(done); };
   return choice.policy->run(problem, choice.options);
-}
-
-/// The options with which `compile` reads a job's model in the same way.
-std::vector<std::string> compileArguments(const ScheduleOptions &options) {
-  std::vector<std::string> arguments;
-  auto add = [&](const char *option, const std::vector<std::string> &values, bool arePaths) {
-    for (const std::string &value : values) {
-      arguments.push_back(option);
-      arguments.push_back(arePaths ? absolutePath(value) : value);
-    }
-  };
-  add("--profile", options.costs.profiles, true);
-  for (const auto &[option, values] : statedOptions(options.reading))
-    add(option, *values, false);
-  if (options.costs.requireMeasured)
-    arguments.push_back("--require-measured");
-  return arguments;
 }
 
 void print(const ScheduleOptions &options, const Problem &problem, const PolicyResult &result,
@@ -210,7 +217,7 @@ Expected<ExitStatus> schedule(const ScheduleOptions &options) {
   RunFacts facts{choice->name, choice->options.seed, bound, result.optimal, result.chosen};
   if (!options.directory.empty())
     if (Error error = writeSchedule(options.directory, *problem, result.schedule, facts,
-                                    compileArguments(options)))
+                                    {compileArguments(options), plannerOf(options)}))
       return error;
   print(options, *problem, result, facts);
   printDecisions(errs(), result, options.json);
@@ -257,6 +264,8 @@ void heterplan::addSchedule(CLI::App &root, Action &action) {
   addOnlineOptions(*command, options->online);
   beginGroup(*command, "Output");
   command->add_flag("--json", options->json, "print the schedule as JSON");
+  command->add_flag("--no-plans", options->noPlans,
+                    "with -o: the scripts of jobs plan when they run, not now");
   command->add_flag("--force", options->force, "write into a directory with other files");
   command->callback([options, &action] { action = [options] { return schedule(*options); }; });
 }

@@ -1,13 +1,22 @@
 #include "ScheduleFiles.h"
 
+#include "ScratchFile.h"
+
 #include "codegen/ScheduleReport.h"
 #include "search/jobs/SlotLaunch.h"
 #include "support/DirectoryExchange.h"
 #include "support/Files.h"
 #include "support/HeldSignals.h"
+#include "support/Progress.h"
+#include "support/TemporaryNames.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/Program.h"
+
+#include <map>
+#include <optional>
+#include <set>
 
 using namespace llvm;
 
@@ -131,10 +140,88 @@ Error checkSlotDirectory(const std::string &directory, bool force) {
 }
 
 namespace {
-/// Exchanges what `isOurs` names in `directory` for `files`; all or nothing.
+/// Lets the files of `from` be those of `to`, too.
+Error linkFolder(const std::string &from, const std::string &to) {
+  std::error_code failure = sys::fs::create_directories(to);
+  for (sys::fs::recursive_directory_iterator entry(from, failure), end; !failure && entry != end;
+       entry.increment(failure)) {
+    std::string path = to + entry->path().substr(from.size());
+    bool isFolder = sys::fs::is_directory(entry->path());
+    failure = isFolder ? sys::fs::create_directories(path)
+                       : sys::fs::create_hard_link(entry->path(), path);
+    if (failure && !isFolder)
+      failure = sys::fs::copy_file(entry->path(), path);
+    if (failure)
+      break;
+  }
+  return failure ? cannotWrite(to, failure) : Error::success();
+}
+
+/// Lets the scripts of jobs plan what they run.
+class ScriptPlanning {
+public:
+  ScriptPlanning(const Problem &problem, StringRef root, std::string planner)
+      : problem(problem), root(root.str()), planner(std::move(planner)) {}
+
+  Error plan(const std::vector<HandOverFile> &files) {
+    Progress progress = Progress::onStandardError("planning the jobs");
+    std::map<std::string, std::string> clusters; // by folder
+    for (const HandOverFile &file : files)
+      if (StringRef(file.path).endswith("/cluster.yaml"))
+        clusters[sys::path::parent_path(file.path).str()] = file.text;
+    for (size_t i = 0; i < files.size(); ++i) {
+      progress.update(double(i) / double(files.size()));
+      StringRef part = planningPart(files[i].text);
+      if (files[i].job < 0 || part.empty())
+        continue;
+      std::string folder = sys::path::parent_path(files[i].path).str();
+      auto [entry, isNew] = planned.try_emplace(part.str() + clusters[folder], folder);
+      if (Error error = isNew ? run(files[i], folder)
+                              : linkFolder(root + "/" + entry->second + "/plan",
+                                           root + "/" + folder + "/plan"))
+        return error;
+    }
+    return Error::success();
+  }
+
+private:
+  Error run(const HandOverFile &script, const std::string &folder) {
+    ScratchFile scratch;
+    StringRef name = "heterplan-schedule-";
+    if (std::error_code failure = createScratchFile(name, ".log", scratch.path))
+      return cannotWrite(name, failure);
+    StringRef log = scratch.path;
+    std::string program = "HETERPLAN=" + planner, path = root + "/" + script.path, because;
+    ErrorOr<std::string> env = sys::findProgramByName("env");
+    Optional<StringRef> redirects[] = {StringRef(""), log, log};
+    int status = env ? sys::ExecuteAndWait(*env, {"env", program, path, planOption}, None,
+                                           redirects, 0, 0, &because)
+                     : -1;
+    if (status == 0)
+      return Error::success();
+    if (Expected<std::string> said = readFile(log, largestLog))
+      errs() << *said;
+    else
+      consumeError(said.takeError());
+    const Job &job = problem.job(script.job);
+    return Diagnostic(Diag::Infeasible, job.modelLocation)
+               .note({}, "'heterplan compile' says why above; with --no-plans the script plans "
+                         "when it runs")
+           << "no plan for job '" << job.name << "' on its workers of "
+           << sys::path::filename(folder) << (because.empty() ? "" : ": ") << because;
+  }
+
+  static constexpr uint64_t largestLog = 1 << 20;
+  const Problem &problem;
+  std::string root, planner;
+  std::map<std::string, std::string> planned; // folder by what is planned
+};
+
+/// Exchanges what `isOurs` names in `directory` for `files`; all or nothing. `finish` completes the
+/// new directory.
 Error exchangeFiles(const std::string &directory, const std::vector<HandOverFile> &files,
-                    function_ref<bool(StringRef)> isOurs) {
-  HeldSignals held;
+                    function_ref<bool(StringRef)> isOurs,
+                    function_ref<Error(StringRef)> finish = nullptr) {
   std::string target = exchangePath(directory);
   if (std::error_code failure = sys::fs::create_directories(sys::path::parent_path(target)))
     return cannotWrite(target, failure);
@@ -142,9 +229,17 @@ Error exchangeFiles(const std::string &directory, const std::vector<HandOverFile
   Expected<DirectoryExchange> exchange = DirectoryExchange::begin(target, observer);
   if (!exchange)
     return exchange.takeError();
+  std::optional<HeldSignals> held;
+  if (!finish)
+    held.emplace();
   for (const HandOverFile &file : files)
     if (Error error = writeOne(exchange->path(), file))
       return error;
+  if (finish)
+    if (Error error = finish(exchange->path())) // takes long, and may be interrupted
+      return error;
+  if (!held)
+    held.emplace();
   return exchange->commit(
       [&](StringRef, StringRef path) { return isOurs(path) ? Entry::Replaced : Entry::Kept; });
 }
@@ -155,13 +250,27 @@ Error writeSlotFiles(const std::string &directory, const std::vector<HandOverFil
 }
 
 Error writeSchedule(const std::string &directory, const Problem &problem, const Schedule &schedule,
-                    const RunFacts &facts, const std::vector<std::string> &arguments) {
-  std::vector<HandOverFile> files = handOver(problem, schedule, arguments);
+                    const RunFacts &facts, const ScheduleWriting &writing) {
+  std::vector<HandOverFile> files = handOver(problem, schedule, writing.arguments);
+  std::set<std::string> plans; // folders that get a plan
+  for (const HandOverFile &file : files)
+    if (!writing.planner.empty() && file.job >= 0 && !planningPart(file.text).empty())
+      plans.insert((sys::path::parent_path(file.path) + "/plan").str());
   files.push_back({scheduleName, toJson(problem, schedule, facts)});
-  files.push_back({reportName, emitScheduleReport(figuresOf(problem, schedule, facts))});
-  return exchangeFiles(directory, files, [](StringRef path) {
-    return path == scheduleName || path == reportName || isHandOverPath(path);
-  });
+  if (writing.report)
+    files.push_back({reportName, emitScheduleReport(figuresOf(problem, schedule, facts))});
+  auto isOurs = [&](StringRef path) {
+    StringRef folder = path;
+    for (int depth = path.count('/'); depth > 3; --depth)
+      folder = sys::path::parent_path(folder);
+    return path == scheduleName || path == reportName || isHandOverPath(path) ||
+           plans.count(folder.str());
+  };
+  auto finish = [&](StringRef root) {
+    return ScriptPlanning(problem, root, writing.planner).plan(files);
+  };
+  return plans.empty() ? exchangeFiles(directory, files, isOurs)
+                       : exchangeFiles(directory, files, isOurs, finish);
 }
 
 } // namespace heterplan

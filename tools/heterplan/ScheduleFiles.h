@@ -15,11 +15,18 @@ namespace heterplan {
 /// or `force`. OutputNotEmpty, CannotWrite.
 llvm::Error checkScheduleDirectory(const std::string &directory, bool force);
 
+/// The files of a schedule beside the scripts of its jobs, and what is done for the scripts.
+struct ScheduleWriting {
+  std::vector<std::string> arguments; // further ones of `compile`
+  std::string planner; // path of heterplan, which plans what the scripts run now; "": they do
+  bool report = true;  // report.html
+};
+
 /// All or nothing; what an earlier schedule left there goes, plans and checkpoints of its jobs and
-/// files of others stay. `arguments` are further ones of `compile` for the scripts of the jobs.
+/// files of others stay. Fails (NoPlan) if a job cannot be planned on the workers that it has.
 llvm::Error writeSchedule(const std::string &directory, const jobs::Problem &problem,
                           const jobs::Schedule &schedule, const jobs::RunFacts &facts,
-                          const std::vector<std::string> &arguments);
+                          const ScheduleWriting &writing);
 
 /// Whether what starts the jobs of a slot may be written to `directory`: absent, empty, with such
 /// files of an earlier slot only, or `force`. OutputNotEmpty, CannotWrite.

@@ -15,6 +15,8 @@
 
 #include "llvm/Support/FileSystem.h"
 
+#include <cmath>
+
 using namespace llvm;
 
 namespace heterplan {
@@ -148,7 +150,7 @@ Expected<std::vector<Outcome>> act(Session &session, const OnlineOptions &option
   if (!options.arrive.empty())
     return arriveAll(session, options, costs, reading, policy);
   if (options.complete.empty() && options.nodeDown.empty() && options.nodeUp.empty())
-    return std::vector<Outcome>{}; // only --format
+    return std::vector<Outcome>{}; // only -o
   if (!options.nodeDown.empty())
     return nodeDown(session.state, session.cluster, options.nodeDown, policy.rounding);
   if (!options.nodeUp.empty()) {
@@ -233,8 +235,6 @@ Expected<std::vector<Outcome>> actAndTry(Session &session, const OnlineOptions &
 Error checkFormat(const OnlineOptions &options) {
   if (!options.format.empty() && options.directory.empty())
     return usageError("--format") << "needs -o, the directory of its files";
-  if (options.format.empty() && !options.directory.empty())
-    return usageError("-o") << "with --state needs --format";
   if (!options.format.empty())
     if (Expected<size_t> index =
             choiceOption("--format", options.format, std::vector<const char *>{"slurm", "kueue"});
@@ -243,7 +243,8 @@ Error checkFormat(const OnlineOptions &options) {
   for (auto [name, text] : {std::pair("--queue", &options.queue), {"--image", &options.image}})
     if (!text->empty() && options.format != "kueue")
       return usageError(name) << "goes with --format kueue";
-  return checkSlotDirectory(options.directory, options.force);
+  return options.format.empty() ? checkScheduleDirectory(options.directory, options.force)
+                                : checkSlotDirectory(options.directory, options.force);
 }
 
 /// Writes what starts the jobs of the present slot.
@@ -269,15 +270,25 @@ Error writeSlot(const Session &session, const OnlineOptions &options) {
                                                : kueueFiles(problem, starts, options.queue, image));
 }
 
+/// Writes the scripts of the jobs that name a model, with a plan for each stretch of slots.
+Error writeJobs(const Session &session, const OnlineOptions &options) {
+  Expected<StatePlans> plans = plansOf(session.state, session.cluster);
+  if (!plans)
+    return plans.takeError();
+  RunFacts facts{"online", session.state.seed, std::nan(""), false, ""};
+  return writeSchedule(options.directory, *plans->problem, plans->schedule, facts,
+                       {options.arguments, options.planner, /*report=*/false});
+}
+
 Error checkUse(const OnlineOptions &options) {
   if (options.wait && options.arrive.empty())
     return usageError("--wait") << "goes with --arrive";
   int asked = !options.arrive.empty() + !options.complete.empty() + !options.nodeDown.empty() +
               !options.nodeUp.empty();
-  if (asked == 1 || (asked == 0 && !options.format.empty()))
+  if (asked == 1 || (asked == 0 && !options.directory.empty()))
     return Error::success();
   return usageError("--state")
-         << "needs one of --arrive, --complete, --node-down, --node-up and --format";
+         << "needs one of --arrive, --complete, --node-down, --node-up and -o";
 }
 } // namespace
 
@@ -322,8 +333,9 @@ Expected<ExitStatus> scheduleOnline(const OnlineOptions &options, const CostOpti
   Expected<std::vector<Outcome>> outcomes = actAndTry(*session, options, costs, reading, policy);
   if (!outcomes)
     return outcomes.takeError();
-  if (!options.format.empty())
-    if (Error error = writeSlot(*session, options))
+  if (!options.directory.empty())
+    if (Error error =
+            options.format.empty() ? writeJobs(*session, options) : writeSlot(*session, options))
       return error;
   if (Error error = writeDurably(options.state, toJson(session->state)))
     return error;

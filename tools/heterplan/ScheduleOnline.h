@@ -9,6 +9,7 @@
 #include "llvm/Support/Error.h"
 
 #include <string>
+#include <vector>
 
 namespace heterplan {
 
@@ -16,6 +17,8 @@ struct OnlineOptions {
   std::string state, arrive, complete, nodeDown, nodeUp, at, slot, slots;
   std::string format, queue, image, directory; // what starts the jobs of the slot
   bool force = false, wait = false;
+  std::vector<std::string> arguments; // of `compile` in the scripts of jobs
+  std::string planner;                // as in ScheduleWriting
 };
 
 /// The options of the online form.

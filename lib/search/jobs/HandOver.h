@@ -23,6 +23,7 @@ std::vector<Segment> segmentsOf(const Problem &problem, int job, const JobPlan &
 struct HandOverFile {
   std::string path, text;
   bool isProgram = false;
+  int job = -1; // whose script it is
 };
 
 /// For each admitted job that names a model jobs/NAME/slot-NNNN/ with allocation.json,
@@ -30,6 +31,10 @@ struct HandOverFile {
 /// `compile`.
 std::vector<HandOverFile> handOver(const Problem &problem, const Schedule &schedule,
                                    const std::vector<std::string> &arguments);
+/// The part of a script that plans; empty if there is nothing to plan. Scripts run it alone if they
+/// are called with `planOption`.
+llvm::StringRef planningPart(llvm::StringRef script);
+constexpr const char *planOption = "--plan";
 /// Whether handOver() gives files of this path, for some schedule.
 bool isHandOverPath(llvm::StringRef path);
 

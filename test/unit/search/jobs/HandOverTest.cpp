@@ -162,3 +162,22 @@ TEST(JobsWorkerCluster, zonesAreThereWhereWorkersAreInSeveral) {
   EXPECT_EQ(apart.network.bandwidth, BytesPerSecond(1e8));
   EXPECT_TRUE(together.zones.empty());
 }
+
+TEST(JobsHandOver, equalPhasesArePlannedAlike) {
+  jobs::Job job = gpuJob("a");
+  job.model = "a.onnx";
+  job.samples = 60;
+  Handed handed(job);
+  jobs::Rows one{{0, 1, 1}}, two{{0, 2, 1}};
+  jobs::JobPlan plan = planOf({{0, one}, {1, one}, {2, two}, {3, two}, {5, one}, {6, one}});
+  auto part = [&](const char *slot) {
+    return jobs::planningPart(
+               handed.file(plan, std::string("jobs/a/slot-000") + slot + "/run.sh").text)
+        .str();
+  };
+  EXPECT_NE(part("0").find("compile a.onnx"), std::string::npos);
+  EXPECT_EQ(part("0").find("run plan"), std::string::npos);
+  EXPECT_EQ(part("0"), part("5"));
+  EXPECT_EQ(handed.file(plan, "jobs/a/slot-0000/run.sh").job, 0);
+  EXPECT_EQ(jobs::planningPart("echo 'nothing to do'"), "");
+}
