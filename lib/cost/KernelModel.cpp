@@ -35,6 +35,17 @@ bool isFitted(StringRef architecture, Precision precision) {
   return false;
 }
 
+/// Whether a measurement tells the rate of products: the fit, or one that the device type states
+/// for an architecture that the kernels are known for.
+bool isTold(const DeviceType &device, Precision precision) {
+  const SustainedRates &stated = device.rates->sustained;
+  const FlopsPerSecond own = heterplan::isHalf(precision)   ? stated.half
+                             : precision == Precision::Tf32 ? stated.tf32
+                                                            : stated.fp32;
+  return isFitted(device.architecture, precision) ||
+         (!device.architecture.empty() && own.value() > 0);
+}
+
 const Shares &sharesOf(StringRef architecture) {
   for (const Shares &shares : architectures)
     if (architecture == shares.name)
@@ -279,7 +290,7 @@ double kernelHalfWidth(LayerKind kind, const DeviceType &device, Precision preci
   if (kind == LayerKind::enumerator)                                                               \
     halfWidth = value;
 #include "cost/KernelParameters.def"
-  return isFitted(device.architecture, precision) ? halfWidth : std::hypot(halfWidth, ofUnknown);
+  return isTold(device, precision) ? halfWidth : std::hypot(halfWidth, ofUnknown);
 }
 
 double elementwiseShare() { return fitted::elementwise; }

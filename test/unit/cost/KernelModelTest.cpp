@@ -89,6 +89,8 @@ TEST(KernelModel, ArchitecturesStateWhatTheySustain) {
   };
   EXPECT_LT(width(type, Precision::Bf16), width(gpu(), Precision::Bf16));
   EXPECT_LT(width(type, Precision::Bf16), width(type, Precision::Tf32)) << "which nobody measured";
+  type.rates->sustained.tf32 = FlopsPerSecond(1e12);
+  EXPECT_DOUBLE_EQ(width(type, Precision::Bf16), width(type, Precision::Tf32)) << "stated";
 }
 
 TEST(KernelModel, ConvolutionsChooseTheirFormat) {
