@@ -89,7 +89,10 @@ CollectiveCost ringCost(int members, const Link &link) {
   const Link used = members == 2 ? ofPair(link) : link;
   LinkSpeed speed = link.allReduce.value_or(LinkSpeed{used.bandwidth, used.latency});
   const double perByte = steps / members / speed.bandwidth.value();
-  return {speed.latency * steps, perByte, link.provenance, {}, link.overlapLoss * perByte};
+  return {.latency = speed.latency * steps,
+          .secondsPerByte = perByte,
+          .provenance = link.provenance,
+          .lostPerByte = link.overlapLoss * perByte};
 }
 } // namespace
 
@@ -109,11 +112,10 @@ CollectiveCost allReduceCost(const Cluster &cluster, const DeviceGroup &group) {
   GroupShape shape = shapeOf(cluster, group);
   CollectiveCost inside = ringCost(shape.devicesPerNode, shape.intra);
   CollectiveCost between = ringCost(shape.nodes, networkOf(cluster, group));
-  return {inside.latency + between.latency,
-          inside.secondsPerByte + between.secondsPerByte,
-          std::max(inside.provenance, between.provenance),
-          {},
-          inside.lostPerByte + between.lostPerByte};
+  return {.latency = inside.latency + between.latency,
+          .secondsPerByte = inside.secondsPerByte + between.secondsPerByte,
+          .provenance = std::max(inside.provenance, between.provenance),
+          .lostPerByte = inside.lostPerByte + between.lostPerByte};
 }
 
 CollectiveCost tiedSumCost(const Cluster &cluster, const DeviceGroup &group) {

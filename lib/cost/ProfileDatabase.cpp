@@ -207,9 +207,14 @@ std::vector<ProfileWarning> ProfileDatabase::add(const Profile &profile, StringR
                .str()});
     });
   for (const LinkMeasurement &link : profile.links)
-    links[link.name] = {link.name, link.bandwidth,  link.latency,       ("measured: " + path).str(),
-                        {},        link.allReduce,  provenanceOf(link), link.lookup,
-                        {},        link.overlapLoss};
+    links[link.name] = {.name = link.name,
+                        .bandwidth = link.bandwidth,
+                        .latency = link.latency,
+                        .source = ("measured: " + path).str(),
+                        .allReduce = link.allReduce,
+                        .provenance = provenanceOf(link),
+                        .lookup = link.lookup,
+                        .overlapLoss = link.overlapLoss};
   for (const MemoryMeasurement &memory : profile.memory)
     overheads[memory.deviceType] = {memory.constant, memory.factor, memory.underWay,
                                     ("measured: " + sys::path::filename(path)).str(),
