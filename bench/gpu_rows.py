@@ -108,7 +108,7 @@ def measure(name: str, device: str, enough: float, out: csv.DictWriter) -> None:
     for batch in BATCHES.get(name, VISION):
         for setting in settings(name):
             if setting.precision == "fp32" and batch != max(BATCHES.get(name, VISION)):
-                continue
+                continue  # fp32 keeps the GPU busy at any batch
             torch.cuda.empty_cache()
             try:
                 seconds = training.seconds(batch, setting, enough)

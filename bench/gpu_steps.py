@@ -4,11 +4,11 @@ them, and what the GPU computes meanwhile.
 
     bench/gpu_steps.py [--models NAMES] [--precisions NAMES] [--steps N] [--device-type NAME] [--out FOLDER]
 
-Plan and module train in turns in one process, on samples of the same shapes from pinned memory, with the same optimizer,
-precision and layout of images; with several micro-batches, the module accumulates gradients. "ratio" is the median over the steps
-of plan against module; "host" the time until the last kernel is enqueued; "busy" the sum of the times of a step's
-kernels, and "kernels" their number, by torch.profiler. "predicted" is the catalogue's step. FOLDER keeps the kernels by
-name. Needs transformers. --device cpu tries the script where there is no GPU.
+Plan and module train in turns in one process, on samples of the same shapes from pinned memory, with the same
+optimizer, precision and layout of images; with several micro-batches, the module accumulates gradients. "ratio" is the
+median over the steps of plan against module; "host" the time until the last kernel is enqueued; "busy" the sum of the
+times of a step's kernels, and "kernels" their number, by torch.profiler. "predicted" is the catalogue's step. FOLDER
+keeps the kernels by name. Needs transformers. --device cpu tries the script where there is no GPU.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from torch import Tensor, nn
 
 SAMPLES = {"resnet-18": 256, "vit": 128, "bert-small": 128, "gpt2-small": 32, "lstm": 256}  # of a step
 MICRO_BATCHES = (1, 4)
-WARMUP = 5  # steps that do not count
+WARMUP, PROFILED = 5, 1  # steps that do not count; steps behind the others
 PORT = 29411
 HEAD = (
     "| model, samples | precision | micro-batches | plan ms | module ms | ratio | host ms | host of module ms "
@@ -127,11 +127,11 @@ def measure(plan: Path, workload: Workload, steps: int, device: torch.device, ou
     from heterplan_runtime.main import parse
 
     options = [
-        str(plan), "--steps", str(steps + 3), "--loss", CASES[workload.model].loss, "--data", "fixed", "--no-save",
+        str(plan), "--steps", str(steps + PROFILED), "--loss", CASES[workload.model].loss, "--data", "fixed", "--no-save",
     ]  # fmt: skip
     run = prepare(parse([*options, "--device", "cpu"] if device.type == "cpu" else options))
     interpreter = make_interpreter(run)
-    run.data.begin(range(steps + 3), interpreter.sample_ranges())
+    run.data.begin(range(steps + PROFILED), interpreter.sample_ranges())
     alone = Alone(workload, device, run.plan.channels_last)
     times = []
     for step in range(steps):

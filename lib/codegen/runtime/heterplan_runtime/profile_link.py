@@ -133,7 +133,6 @@ class LinkBench:
             own += time.perf_counter() - begin
         return self._communicator.total(own) / case.share / repetitions
 
-
     def overlap_loss(self, all_reduces: Fit) -> float:
         """How much computing a rank loses to an all-reduce that travels meanwhile, as a share of the time of the
         all-reduce by itself: 0 to 1. The computing takes twice as long as the all-reduce."""
