@@ -1,7 +1,8 @@
 // Exporters leave nodes behind that hand on what they are given: reshapes to the shape that is
 // already there, a selection of everything in order (attention masks that torch.vmap indexes),
-// logic with a constant that decides nothing, masks that hide nothing, chains of reshapes. Without them layers are not held
-// together by values that only seem to mix samples, and the generated code is what one would write.
+// logic with a constant that decides nothing, masks that hide nothing, chains of reshapes. Without
+// them layers are not held together by values that only seem to mix samples, and the generated code
+// is what one would write.
 #pragma once
 
 #include "ir/onnx/fold/Evaluation.h"
