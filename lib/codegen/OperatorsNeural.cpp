@@ -261,7 +261,31 @@ Expression emitLpPool(NodeEmitter &e) {
   return e.helper("lp_pool", arguments);
 }
 
+/// Whether F.scaled_dot_product_attention computes an Attention of operands of rank 4 as it is.
+bool isScaledDotProduct(NodeEmitter &e) {
+  const bool hasMask = e.has(3);
+  const bool isMaskPlain = !hasMask || (isFloating(e.input(3).type) && !e.integer("is_causal", 0) &&
+                                        e.input(3).shape.back() == e.input(1).shape[2]);
+  bool isPlain = e.rank(0) == 4 && e.rank(1) == 4 && e.rank(2) == 4 && isMaskPlain &&
+                 e.input(0).shape[1] == e.input(1).shape[1];
+  for (int i = 4; i < e.inputCount(); ++i)
+    isPlain = isPlain && !e.has(i);
+  for (int i = 1; i < e.outputCount(); ++i)
+    isPlain = isPlain && !e.isUsed(i);
+  return isPlain && !e.real("softcap", 0) && !e.hasAttribute("softmax_precision");
+}
+
 Expression emitAttention(NodeEmitter &e) {
+  if (isScaledDotProduct(e)) {
+    std::vector<std::string> arguments{e.in(0), e.in(1), e.in(2)};
+    if (e.has(3))
+      arguments.push_back(e.in(3));
+    if (e.integer("is_causal", 0))
+      arguments.emplace_back("is_causal=True");
+    for (std::string &scale : e.keywords("scale"))
+      arguments.push_back(std::move(scale));
+    return call("F.scaled_dot_product_attention", arguments);
+  }
   std::vector<std::string> arguments =
       e.arguments("is_causal kv_num_heads q_num_heads qk_matmul_output_mode scale softcap");
   if (e.hasAttribute("softmax_precision"))

@@ -56,6 +56,11 @@ def logical(op: str) -> Case:
     return lambda b: b.node(op, flag(b, 4, 8), flag(b, 4, 1))
 
 
+def masked(b: Builder, *shape: int) -> str:
+    """A mask that is added to the scores of attention."""
+    return b.input("mask", list(shape))
+
+
 def split(b: Builder) -> str:
     return b.node("Split", known(b, 4, 12), b.constant("sizes", [8, 4]), outputs=2, axis=2)
 
@@ -142,6 +147,12 @@ CASES: dict[str, list[Case]] = {
     "Dropout": [dropout, heads_dropout],
     "Softmax": [unary("Softmax", axis=-1), unary("Softmax", axis=1)],
     "LogSoftmax": [unary("LogSoftmax", axis=2)],
+    "Attention": [
+        lambda b: b.node("Attention", *(known(b, 4, 6, 8) for _ in range(3))),
+        lambda b: b.node("Attention", *(known(b, 4, 6, 8) for _ in range(3)), is_causal=1),
+        lambda b: b.node("Attention", *(known(b, 4, 6, 8) for _ in range(3)), masked(b, 4, 6, 6)),
+        lambda b: b.node("Attention", *(known(b, 4, 6, 8) for _ in range(3)), masked(b, 1, 1, 6)),
+    ],
     "LayerNormalization": [layer_normalization],
     "RMSNormalization": [rms_normalization],
     "BatchNormalization": [batch_normalization],
@@ -199,7 +210,7 @@ for op in ("Neg", "Identity", "Relu", "LeakyRelu", "Elu", "Selu", "Celu", "Mish"
            "Sigmoid", "Tanh", "Softplus", "Softsign", "Erf", "Exp", "Abs", "Sin", "Cos"):  # fmt: skip
     CASES[op] = [unary(op)]
 
-OPSETS = {"RMSNormalization": 23, "Gelu": 20, "Swish": 24, "Mish": 18}
+OPSETS = {"Attention": 23, "RMSNormalization": 23, "Gelu": 20, "Swish": 24, "Mish": 18}
 
 
 def save(b: Builder, path: Path, output: str, op: str) -> None:

@@ -1,5 +1,6 @@
 #include "cost/kernels/Bench.h"
 
+#include "cost/kernels/AttentionParts.h"
 #include "support/Diagnostic.h"
 #include "support/Statistics.h"
 
@@ -7,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <list>
 
 using namespace llvm;
 
@@ -19,26 +21,37 @@ double now() {
   return std::chrono::duration<double>(time).count();
 }
 
-using Nodes = std::vector<const GraphNode *>;
+/// The operators of a layer, each with the graph whose tensors it names.
+struct Nodes {
+  std::vector<std::pair<const Graph *, const GraphNode *>> nodes;
+  std::list<Graph> parts; // of operators that count as several
+};
 
 Nodes nodesOf(const Graph &graph, const Layer &layer) {
   StringMap<const GraphNode *> byName;
   for (const GraphNode &node : graph.nodes)
     byName[node.name] = &node;
-  Nodes nodes;
-  for (const std::string &name : layer.nodes)
-    nodes.push_back(byName.lookup(name));
-  return nodes;
+  Nodes result;
+  for (const std::string &name : layer.nodes) {
+    const GraphNode *node = byName.lookup(name);
+    if (auto parts = attentionParts(graph, *node)) {
+      result.parts.push_back(std::move(*parts));
+      for (const GraphNode &part : result.parts.back().nodes)
+        result.nodes.emplace_back(&result.parts.back(), &part);
+    } else {
+      result.nodes.emplace_back(&graph, node);
+    }
+  }
+  return result;
 }
 
 /// The kernels of a layer, or the reason why there are none.
 using Kernels = std::vector<std::unique_ptr<Kernel>>;
 
-Kernels kernelsOf(Engine &engine, const Graph &graph, const Nodes &nodes, int64_t samples,
-                  std::string &why) {
+Kernels kernelsOf(Engine &engine, const Nodes &operators, int64_t samples, std::string &why) {
   Kernels kernels;
-  for (const GraphNode *node : nodes) {
-    std::unique_ptr<Kernel> kernel = engine.make(callOf(graph, *node, samples), why);
+  for (const auto &[graph, node] : operators.nodes) {
+    std::unique_ptr<Kernel> kernel = engine.make(callOf(*graph, *node, samples), why);
     if (!kernel)
       return {};
     kernels.push_back(std::move(kernel));
@@ -120,7 +133,7 @@ Error refusal(const Layer &layer, const std::string &why) {
 
 std::string whyNot(Engine &engine, const Graph &graph, const Layer &layer) {
   std::string why;
-  kernelsOf(engine, graph, nodesOf(graph, layer), 1, why);
+  kernelsOf(engine, nodesOf(graph, layer), 1, why);
   return why;
 }
 
@@ -136,13 +149,13 @@ Expected<MeasurementSession> measure(Engine &engine, const Graph &graph, const L
                                      Samples samples, Optimizer optimizer, Bytes footprint,
                                      const Effort &effort) {
   double rotated = std::min(double(engine.rotatedBytes()), footprint.value());
-  Nodes nodes = nodesOf(graph, layer);
+  const Nodes nodes = nodesOf(graph, layer);
   auto parameters = int64_t(layer.parameterBytes.value() / sizeof(float));
   auto dense = int64_t(layer.denseBytes().value() / sizeof(float));
   std::vector<Copy> copies;
   for (size_t wanted = 1; copies.size() < wanted;) {
     std::string why;
-    Kernels kernels = kernelsOf(engine, graph, nodes, samples.value(), why);
+    Kernels kernels = kernelsOf(engine, nodes, samples.value(), why);
     if (!why.empty())
       return refusal(layer, why);
     for (const auto &kernel : kernels)

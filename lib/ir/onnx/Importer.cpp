@@ -7,6 +7,7 @@
 #include "ir/onnx/batch/Rebatching.h"
 #include "ir/onnx/fold/Evaluation.h"
 #include "ir/onnx/group/Roles.h"
+#include "ir/onnx/normalize/AttentionFusion.h"
 #include "ir/onnx/normalize/Identities.h"
 #include "ir/onnx/normalize/RecurrentWeights.h"
 #include "ir/onnx/normalize/Simplification.h"
@@ -107,6 +108,7 @@ public:
     takeModuleWeights(file.graph);
     removeIdentities(file.graph, evaluations);
     fuseActivations(file.graph);
+    fuseAttention(file.graph, evaluations);
     dropShapeOperands(file.graph);
     prune(file.graph);
     markDifferentiable(file.graph);

@@ -198,6 +198,37 @@ Factors softmax(const RuleNode &n) {
   return result;
 }
 
+Factors attention(const RuleNode &n) {
+  const int rank = n.rank(0);
+  const bool isPlain = rank >= 3 && n.rank(1) == rank && n.rank(2) == rank && !n.has(4) &&
+                       !n.has(6) && n.makes(0) && n.node.outputs.size() == 1 &&
+                       !integerAttribute(n.node, "q_num_heads");
+  if (!isPlain)
+    return {};
+  Factors result;
+  for (int axis = 0; axis < rank - 2; ++axis) {
+    if (n.shape(0)[axis] != n.shape(1)[axis]) // heads that share keys
+      continue;
+    Factor factor = emptyFactor(n);
+    for (size_t i : {0, 1, 2})
+      factor.operands[i] = axis;
+    factor.results[0] = axis;
+    result.push_back(factor);
+  }
+  if (!integerAttribute(n.node, "is_causal")) {
+    Factor queries = emptyFactor(n);
+    queries.operands[0] = queries.results[0] = rank - 2;
+    result.push_back(queries);
+  }
+  for (Factor &factor : result)
+    if (n.has(3))
+      factor.operands[3] = broadcastAxis(n, 3, factor.results[0], rank);
+  Factor columns = emptyFactor(n);
+  columns.operands[2] = columns.results[0] = rank - 1;
+  result.push_back(columns);
+  return result;
+}
+
 Factors layerNormalization(const RuleNode &n) {
   auto axis = positive(integerAttribute(n.node, "axis", -1), n.rank(0));
   return axis ? sameAxes(n, *axis) : Factors();

@@ -23,6 +23,9 @@ Factors gather(const RuleNode &n);
 /// Without its second result: a shard computes its part of the mask of the whole tensor.
 Factors dropout(const RuleNode &n);
 Factors softmax(const RuleNode &n);
+/// Samples, heads, queries (unless a query sees as many keys as its place tells) and columns of the
+/// values, of operands [..., length, size] and results with no past.
+Factors attention(const RuleNode &n);
 Factors layerNormalization(const RuleNode &n);
 Factors batchNormalization(const RuleNode &n);
 Factors reductionFactors(const RuleNode &n, bool sums);

@@ -28,8 +28,11 @@ __all__ = [
 
 
 def _heads(x: Tensor, count: int) -> Tensor:
-    """N x T x heads·size -> N x heads x T x size; other ranks stay."""
-    return x.unflatten(-1, (count, -1)).transpose(1, 2) if x.dim() == 3 else x
+    """N x T x heads·size -> N x heads x T x size; without a count N·heads x T x size -> 1 x N·heads
+    x T x size; other ranks stay."""
+    if x.dim() != 3:
+        return x
+    return x.unflatten(-1, (count, -1)).transpose(1, 2) if count else x.unsqueeze(0)
 
 
 def _bias(
@@ -80,7 +83,7 @@ def attention(
     wants_scores: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Y, present key, present value, and the scores at the stage that the mode names."""
-    flat = q.dim() == 3
+    flat, single = q.dim() == 3 and q_num_heads > 0, q.dim() == 3 and not q_num_heads
     q, k, v = _heads(q, q_num_heads), _heads(k, kv_num_heads), _heads(v, kv_num_heads)
     past = 0 if past_key is None else past_key.shape[2]
     if past_key is not None and past_value is not None:
@@ -90,13 +93,16 @@ def attention(
     if groups > 1:
         k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
     plain = not softcap and not wants_scores and softmax_precision is None and not past
-    if plain and nonpad_kv_seqlen is None and not (is_causal and attn_mask is not None):
+    if plain and nonpad_kv_seqlen is None:
         same_length = attn_mask is None or attn_mask.shape[-1] == k.shape[2]
         if same_length and (attn_mask is None or attn_mask.is_floating_point()):
+            if is_causal and attn_mask is not None:  # PyTorch takes one of both
+                behind = torch.full((q.shape[2], k.shape[2]), -math.inf, device=q.device)
+                attn_mask, is_causal = attn_mask + behind.to(attn_mask.dtype).triu(1), 0
             y = F.scaled_dot_product_attention(
                 q, k, v, attn_mask, is_causal=bool(is_causal), scale=scale or None
             )
-            y = y.transpose(1, 2).flatten(2) if flat else y
+            y = y.transpose(1, 2).flatten(2) if flat else y.squeeze(0) if single else y
             return y, present_key, present_value, y
     root = math.sqrt(scale or 1 / math.sqrt(q.shape[-1]))
     scores = (q * root) @ (k * root).transpose(-1, -2)
@@ -114,7 +120,7 @@ def attention(
         weights = weights.masked_fill(blind, 0.0)
     seen = weights if qk_matmul_output_mode == 3 else seen
     y = weights.to(q.dtype) @ v
-    y = y.transpose(1, 2).flatten(2) if flat else y
+    y = y.transpose(1, 2).flatten(2) if flat else y.squeeze(0) if single else y
     return y, present_key, present_value, seen.to(q.dtype)
 
 

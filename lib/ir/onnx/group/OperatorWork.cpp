@@ -130,8 +130,7 @@ double recurrentSteps(const View &view) {
 }
 
 namespace {
-/// softmax(Q·K^T)·V: two products and five operations for each score. Masks do not lessen it:
-/// causal attention is counted whole.
+/// softmax(Q·K^T)·V: two products and five operations for each score.
 double scoresAndValues(double queries, double keys, double size, double valueSize) {
   return queries * keys * (2 * size + 2 * valueSize + 5);
 }
@@ -145,17 +144,25 @@ double sizeOfHead(const View &view, ArrayRef<Dim> shape, const char *heads) {
 
 /// Q [batch, heads, length, size] or [batch, length, heads·size]; K and V likewise, with fewer
 /// heads where groups share them; past keys lengthen K and V.
-double attention(const View &view) {
+AttentionSize attentionSize(const View &view) {
   ArrayRef<Dim> q = view.shape(view.input(0)), k = view.shape(view.input(1));
-  ArrayRef<Dim> v = view.shape(view.input(2)), past = view.shape(view.input(4));
-  if (q.size() < 3 || k.size() < 3 || v.size() < 3)
+  ArrayRef<Dim> past = view.shape(view.input(4));
+  const double size = q.size() < 3 ? 0 : sizeOfHead(view, q, "q_num_heads");
+  if (size <= 0 || k.size() < 3)
+    return {};
+  return {product(q) / size, at(k[k.size() - 2]) + (past.size() == 4 ? at(past[2]) : 0)};
+}
+
+/// Kernels skip what is_causal hides.
+double attention(const View &view) {
+  ArrayRef<Dim> q = view.shape(view.input(0)), v = view.shape(view.input(2));
+  auto [queries, keys] = attentionSize(view);
+  if (queries <= 0 || v.size() < 3)
     return 0;
-  double size = sizeOfHead(view, q, "q_num_heads"), values = sizeOfHead(view, v, "kv_num_heads");
-  double queries = size > 0 ? product(q) / size : 0; // of all samples and heads
-  double keys = at(k[k.size() - 2]) + (past.size() == 4 ? at(past[2]) : 0);
-  if (k.size() == 3)
-    keys = at(k[1]) + (past.size() == 4 ? at(past[2]) : 0);
-  return scoresAndValues(queries, keys, size, values);
+  if (view.integer("is_causal", 0) && at(q[q.size() - 2]) == keys)
+    keys = (keys + 1) / 2;
+  return scoresAndValues(queries, keys, sizeOfHead(view, q, "q_num_heads"),
+                         sizeOfHead(view, v, "kv_num_heads"));
 }
 
 /// com.microsoft.Attention: input [batch, length, in] times weight [in, 3·hidden], then attention.

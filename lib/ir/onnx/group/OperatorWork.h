@@ -67,6 +67,11 @@ double determinant(const View &view);
 double recurrentSteps(const View &view);
 template <int gates> double recurrent(const View &view) { return recurrentSteps(view); }
 double attention(const View &view);
+/// The queries of all heads of an Attention, and the keys that each may see.
+struct AttentionSize {
+  double queries = 0, keys = 0;
+};
+AttentionSize attentionSize(const View &view);
 double projectedAttention(const View &view);
 double fusedAttention(const View &view);
 double pooling(const View &view);

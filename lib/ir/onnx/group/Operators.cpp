@@ -94,6 +94,21 @@ LayerKind kindOf(const View &view, const Entry &entry) {
   return isDepthwise(view) ? LayerKind::DepthwiseConvolution : entry.kind;
 }
 
+bool isAttention(const View &view) {
+  return view.node.op == "Attention" && view.node.domain.empty();
+}
+
+/// Whether PyTorch has no kernel for an Attention with these settings and operands, so that its
+/// scores are stored (heterplan_runtime/operators_neural.py).
+bool storesScores(const View &view) {
+  const bool isMaskPlain =
+      view.input(3) == noTensor || (isFloating(view.facts.graph.tensors[view.input(3)].type) &&
+                                    !view.differentiable(view.input(3)));
+  return !isMaskPlain || view.output(3) != noTensor || view.input(4) != noTensor ||
+         view.input(6) != noTensor || view.node.attributes.count("softcap") ||
+         view.node.attributes.count("softmax_precision");
+}
+
 /// Operations of the backward pass. A product needs one more product for each operand with a
 /// gradient; other operators about as much as forward for each, at most twice.
 double backwardFlops(const View &view, const Entry &entry, double forward) {
@@ -103,7 +118,15 @@ double backwardFlops(const View &view, const Entry &entry, double forward) {
     gradients += view.differentiable(view.input(i));
   gradients +=
       any_of(moduleWeights(view.node), [&](TensorId id) { return view.differentiable(id); });
-  return forward * std::min(gradients, 2);
+  const bool scoresAgain = gradients && isAttention(view) && !storesScores(view);
+  return forward * (std::min(gradients, 2) + (scoresAgain ? 0.5 : 0));
+}
+
+/// Bytes that an Attention keeps besides its operands and result: the weights and the scores before
+/// them, or one sum for each query.
+double keptByAttention(const View &view) {
+  const work::AttentionSize size = work::attentionSize(view);
+  return sizeof(float) * size.queries * (storesScores(view) ? 2 * size.keys : 1);
 }
 
 void countKept(const View &view, const Entry &entry, OperatorCost &cost) {
@@ -127,6 +150,8 @@ void countKept(const View &view, const Entry &entry, OperatorCost &cost) {
   }
   if (entry.keeps == Keeps::InputsAndIndices)
     cost.keepsBytes = 8 * view.facts.elements(view.output(0));
+  if (isAttention(view))
+    cost.keepsBytes = keptByAttention(view);
   if (entry.keeps == Keeps::InputsAndGates) // cuDNN's reserve: gates and cell of each step
     cost.keepsBytes = 6 * view.facts.bytes(view.output(0));
 }

@@ -118,7 +118,7 @@ private:
         {"And", &IdentityRemover::neutral<1>},       {"Or", &IdentityRemover::neutral<0>},
         {"Mul", &IdentityRemover::neutral<1>},       {"Add", &IdentityRemover::neutral<0>},
         {"Div", &IdentityRemover::neutral<1, true>}, {"Sub", &IdentityRemover::neutral<0, true>},
-        {"Where", &IdentityRemover::guard},
+        {"Where", &IdentityRemover::guard},          {"Dropout", &IdentityRemover::dropout},
     };
     auto rule = rules.find(node.op);
     return rule == rules.end() ? Outcome() : (this->*rule->second)(node);
@@ -129,6 +129,12 @@ private:
   Outcome cast(const GraphNode &node) const {
     bool same = graph.tensors[node.inputs[0]].type == graph.tensors[node.outputs[0]].type;
     return {same ? Becomes::Same : Becomes::Itself};
+  }
+
+  /// One that drops nothing, as exports in training mode have for a ratio of 0.
+  Outcome dropout(const GraphNode &node) const {
+    const TensorId ratio = input(node, 1);
+    return {ratio != noTensor && isFilledWith(ratio, 0) ? Becomes::Same : Becomes::Itself};
   }
 
   Outcome single(const GraphNode &node) const {

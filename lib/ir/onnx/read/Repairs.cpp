@@ -1,7 +1,6 @@
 // Turns the records of Rebatching into nodes and constants of the graph.
 #include "ir/onnx/batch/Rebatching.h"
-
-#include "llvm/ADT/StringMap.h"
+#include "ir/onnx/read/FreshNames.h"
 
 #include <map>
 
@@ -27,12 +26,7 @@ TensorData oneRow(const TensorData &data, size_t axis) {
 class Repairer {
 public:
   Repairer(Graph &graph, ArrayRef<Repair> repairs)
-      : graph(graph), repairs(repairs), values(graph.folder) {
-    for (const GraphNode &node : graph.nodes)
-      names.try_emplace(node.name, 1);
-    for (const GraphTensor &tensor : graph.tensors)
-      names.try_emplace(tensor.name, 1);
-  }
+      : graph(graph), repairs(repairs), values(graph.folder), names(graph) {}
 
   void run() {
     std::map<int, std::vector<Repair>> byNode;
@@ -53,7 +47,7 @@ private:
   Graph &graph;
   ArrayRef<Repair> repairs;
   ConstantValues values;
-  StringMap<int> names; // and how many more were made of each
+  FreshNames names;
 
   void apply(const Repair &repair, GraphNode &node, std::vector<GraphNode> &nodes) {
     if (repair.kind == Repair::Spread) {
@@ -82,8 +76,8 @@ private:
     made.data.reset();
     made.external.reset();
     made.shape[repair.axis] = reference.shape[repair.referenceAxis];
-    TensorId id = add(std::move(made));
-    nodes.push_back(make("Expand", {source, noTensor}, id));
+    TensorId id = names.add(std::move(made));
+    nodes.push_back(names.node("Expand", {source, noTensor}, id));
     return id;
   }
 
@@ -95,7 +89,7 @@ private:
     if (made.external) // the axes before have one element each
       made.external->length /= made.shape[axis].fixed;
     made.shape[axis] = {0, 1};
-    return add(std::move(made));
+    return names.add(std::move(made));
   }
 
   /// The same integers in memory, where they lie in a file: what they number can be seen then.
@@ -129,21 +123,15 @@ private:
     graph.tensors[count].sizes = {{1, 0}};
     TensorId samples = integers({{1, 0}}), rows = integers(column), offsets = integers(stepped),
              result = integers(whole);
-    nodes.push_back(make("Range", {constant(word(0)), count, constant(word(1))}, samples));
-    nodes.push_back(make("Reshape", {samples, noTensor}, rows));
-    nodes.push_back(make("Mul", {rows, constant(std::move(steps))}, offsets));
-    nodes.push_back(make("Add", {first, offsets}, result));
+    nodes.push_back(names.node("Range", {constant(word(0)), count, constant(word(1))}, samples));
+    nodes.push_back(names.node("Reshape", {samples, noTensor}, rows));
+    nodes.push_back(names.node("Mul", {rows, constant(std::move(steps))}, offsets));
+    nodes.push_back(names.node("Add", {first, offsets}, result));
     return result;
   }
 
   static TensorData word(int64_t value) {
     return {DataType::Int64, {}, std::string(reinterpret_cast<const char *>(&value), sizeof value)};
-  }
-
-  TensorId add(GraphTensor tensor) {
-    tensor.name = unique(tensor.name);
-    graph.tensors.push_back(std::move(tensor));
-    return static_cast<TensorId>(graph.tensors.size() - 1);
   }
 
   TensorId integers(Shape shape, TensorRole role = TensorRole::Activation) {
@@ -152,7 +140,7 @@ private:
     tensor.type = DataType::Int64;
     tensor.shape = std::move(shape);
     tensor.role = role;
-    return add(std::move(tensor));
+    return names.add(std::move(tensor));
   }
 
   TensorId constant(TensorData data) {
@@ -162,23 +150,6 @@ private:
     TensorId id = integers(std::move(shape), TensorRole::Constant);
     graph.tensors[id].data = std::move(data);
     return id;
-  }
-
-  GraphNode make(const char *op, SmallVector<TensorId, 4> inputs, TensorId output) {
-    GraphNode node;
-    node.op = op;
-    node.name = unique(op + ("_" + graph.tensors[output].name.substr(0, 200)));
-    node.inputs.assign(inputs.begin(), inputs.end());
-    node.outputs = {output};
-    node.number = -1;
-    return node;
-  }
-
-  std::string unique(const std::string &wanted) {
-    std::string name = wanted;
-    while (!names.try_emplace(name, 1).second)
-      name = wanted + "_" + std::to_string(++names[wanted]);
-    return name;
   }
 };
 

@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(
     Known, Models,
     testing::Values(Known{"resnet50", 54, 25.53, 4.09}, Known{"vgg16", 16, 138.36, 15.48},
                     Known{"inception_v3", 95, 23.8, 5.72}, Known{"mobilenet_v2", 53, 3.5, 0.305},
-                    Known{"bert_base", 75, 109.48, 11.2}, Known{"gpt2_small", 74, 162.3, 16.1},
+                    Known{"bert_base", 63, 109.48, 11.2}, Known{"gpt2_small", 62, 162.3, 16.1},
                     Known{"dlrm", 33, 17.1, 0.000545}),
     [](const testing::TestParamInfo<Known> &info) { return std::string(info.param.model); });
 

@@ -49,6 +49,36 @@ TEST(Operators, AttentionIsTwoProductsAndASoftmax) {
                       " => (float[N, 16, 32] y) {"
                       " y = Attention <q_num_heads = 4, kv_num_heads = 2> (q, k, v) }"),
             expected); // groups share keys, but each head has its scores
+  EXPECT_EQ(forwardOf("g (float[N, 4, 16, 8] q, float[N, 4, 16, 8] k, float[N, 4, 16, 8] v)"
+                      " => (float[N, 4, 16, 8] y) { y = Attention <is_causal = 1> (q, k, v) }"),
+            expected * 17 / 32); // 1, 2, ... 16 keys for the queries
+}
+
+/// The cost of the last node, an Attention with settings `how` of operands with gradients.
+OperatorCost attentionCost(const std::string &how, const std::string &mask = "") {
+  const std::string operand = mask.empty() ? "" : ", mask", input = mask.empty() ? "" : ", " + mask;
+  auto proto = model("g (float[N, 4, 16, 8] x" + input +
+                         ") => (float[N, 4, 16, 8] y) { p = MatMul(x, w) y = Attention <" + how +
+                         "> (p, p, p" + operand + ") }",
+                     23);
+  weight(proto, "w", {8, 8});
+  Graph graph = imported(proto);
+  return costOf(graph.nodes.back(), GraphFacts(graph));
+}
+
+TEST(Operators, FusedAttentionKeepsASumForEachQueryAndComputesScoresAgain) {
+  const OperatorCost fused = attentionCost("is_causal = 0");
+  EXPECT_EQ(fused.keepsBytes, 4 * 16 * 4);
+  EXPECT_EQ(fused.backwardFlops, 2.5 * fused.forwardFlops);
+  EXPECT_EQ(attentionCost("is_causal = 0", "float[N, 1, 16, 16] mask").keepsBytes, 4 * 16 * 4);
+}
+
+TEST(Operators, AttentionWithoutAKernelKeepsScores) {
+  const double scores = 4 * 16 * 16 * 4;
+  const OperatorCost capped = attentionCost("softcap = 5.0");
+  EXPECT_EQ(capped.keepsBytes, 2 * scores);
+  EXPECT_EQ(capped.backwardFlops, 2 * capped.forwardFlops);
+  EXPECT_EQ(attentionCost("is_causal = 0", "bool[N, 1, 16, 16] mask").keepsBytes, 2 * scores);
 }
 
 TEST(Operators, EinsumMultipliesEachCombination) {

@@ -1,0 +1,74 @@
+#include "../Models.h"
+
+#include "ir/NodeAttributes.h"
+
+using namespace heterplan;
+using namespace heterplan::test;
+
+namespace {
+
+/// The operators that are left of `scores`, computed from queries q, keys k and values v, followed
+/// by softmax and product.
+std::vector<GraphNode> fused(const std::string &scores, const std::string &after = "") {
+  return imported(model("g (float[N, 2, 3, 4] q, float[N, 2, 3, 4] k, float[N, 2, 3, 4] v,"
+                        " float[N, 1, 3, 3] m) => (float[N, 2, 3, 4] y) {"
+                        " t = Transpose <perm = [0, 1, 3, 2]> (k) " +
+                        scores + " w = Softmax <axis = 3> (s) " +
+                        (after.empty() ? "y = MatMul(w, v)" : after) + "}"))
+      .nodes;
+}
+
+TEST(AttentionFusion, AttentionIsOneOperator) {
+  const auto nodes = fused("a = MatMul(q, t) c = Constant <value = float {0.5}> () s = Mul(a, c)");
+  ASSERT_EQ(nodes.size(), 1U);
+  EXPECT_EQ(nodes[0].op, "Attention");
+  EXPECT_EQ(nodes[0].inputs.size(), 3U);
+  EXPECT_TRUE(nodes[0].attributes.empty()); // the scale is what it is by default
+}
+
+TEST(AttentionFusion, AnotherScaleIsStated) {
+  const auto nodes = fused("a = MatMul(q, t) c = Constant <value = float {4}> () s = Div(a, c)");
+  ASSERT_EQ(nodes.size(), 1U);
+  const auto *scale = findAttribute<double>(nodes[0], "scale");
+  ASSERT_TRUE(scale);
+  EXPECT_EQ(*scale, 0.25);
+}
+
+TEST(AttentionFusion, AMaskIsAnOperand) {
+  const auto nodes = fused("a = MatMul(q, t) s = Add(m, a)");
+  ASSERT_EQ(nodes.size(), 1U);
+  EXPECT_EQ(nodes[0].inputs.size(), 4U);
+}
+
+TEST(AttentionFusion, KeysBehindAQueryAreCausal) {
+  auto masked = [](const std::string &seen) {
+    return fused("a = MatMul(q, t) low = Constant <value = float {-1e9}> ()"
+                 " n = Constant <value = float[1, 1, 3, 3] {" +
+                 seen + "}> () b = Cast <to = 9> (n) s = Where(b, a, low)");
+  };
+  const auto causal = masked("1, 0, 0, 1, 1, 0, 1, 1, 1");
+  ASSERT_EQ(causal.size(), 1U);
+  EXPECT_EQ(causal[0].inputs.size(), 3U);
+  EXPECT_EQ(integerAttribute(causal[0], "is_causal"), 1);
+  // A query that sees none of the keys has equal weights for all, which no mask says.
+  EXPECT_EQ(masked("1, 1, 0, 0, 0, 0, 1, 1, 1").back().op, "MatMul");
+}
+
+TEST(AttentionFusion, WhatIsUsedElsewhereStays) {
+  const std::string scores = "s = MatMul(q, t)";
+  EXPECT_EQ(fused(scores, "z = MatMul(w, v) e = ReduceSum <keepdims = 1> (w) y = Add(z, e)").size(),
+            6U);
+  EXPECT_EQ(
+      fused("s = MatMul(q, t) e = ReduceSum <keepdims = 1> (s)", "z = MatMul(w, v) y = Add(z, e)")
+          .size(),
+      6U);
+}
+
+TEST(AttentionFusion, ALongChainOfMasksStays) {
+  std::string chain = "a0 = MatMul(q, t)";
+  for (int i = 0; i < 5000; ++i)
+    chain += " a" + std::to_string(i + 1) + " = Add(a" + std::to_string(i) + ", m)";
+  EXPECT_EQ(fused(chain + " s = Identity(a5000)").back().op, "MatMul");
+}
+
+} // namespace
