@@ -204,6 +204,8 @@ Expected<ExitStatus> schedule(const ScheduleOptions &options) {
                                                         machines, options.costs, options.reading);
   if (!workload)
     return workload.takeError();
+  if (workload->jobs.empty())
+    warnOfNoJobs(options.workload.jobs);
   Expected<Problem> problem = Problem::create(std::move(machines), std::move(*workload));
   if (!problem)
     return problem.takeError();

@@ -15,7 +15,6 @@
 #include "llvm/Support/Program.h"
 
 #include <map>
-#include <optional>
 #include <set>
 
 using namespace llvm;
@@ -217,11 +216,20 @@ private:
   std::map<std::string, std::string> planned; // folder by what is planned
 };
 
+Error writeAll(StringRef folder, const std::vector<HandOverFile> &files) {
+  HeldSignals held;
+  for (const HandOverFile &file : files)
+    if (Error error = writeOne(folder, file))
+      return error;
+  return Error::success();
+}
+
 /// Exchanges what `isOurs` names in `directory` for `files`; all or nothing. `finish` completes the
-/// new directory.
-Error exchangeFiles(const std::string &directory, const std::vector<HandOverFile> &files,
-                    function_ref<bool(StringRef)> isOurs,
-                    function_ref<Error(StringRef)> finish = nullptr) {
+/// new directory. It takes long and may be interrupted, unlike what comes before and after it.
+Error exchangeFiles(
+    const std::string &directory, const std::vector<HandOverFile> &files,
+    function_ref<bool(StringRef)> isOurs,
+    function_ref<Error(StringRef)> finish = [](StringRef) { return Error::success(); }) {
   std::string target = exchangePath(directory);
   if (std::error_code failure = sys::fs::create_directories(sys::path::parent_path(target)))
     return cannotWrite(target, failure);
@@ -229,17 +237,11 @@ Error exchangeFiles(const std::string &directory, const std::vector<HandOverFile
   Expected<DirectoryExchange> exchange = DirectoryExchange::begin(target, observer);
   if (!exchange)
     return exchange.takeError();
-  std::optional<HeldSignals> held;
-  if (!finish)
-    held.emplace();
-  for (const HandOverFile &file : files)
-    if (Error error = writeOne(exchange->path(), file))
-      return error;
-  if (finish)
-    if (Error error = finish(exchange->path())) // takes long, and may be interrupted
-      return error;
-  if (!held)
-    held.emplace();
+  if (Error error = writeAll(exchange->path(), files))
+    return error;
+  if (Error error = finish(exchange->path()))
+    return error;
+  HeldSignals held;
   return exchange->commit(
       [&](StringRef, StringRef path) { return isOurs(path) ? Entry::Replaced : Entry::Kept; });
 }
@@ -266,11 +268,10 @@ Error writeSchedule(const std::string &directory, const Problem &problem, const 
     return path == scheduleName || path == reportName || isHandOverPath(path) ||
            plans.count(folder.str());
   };
-  auto finish = [&](StringRef root) {
-    return ScriptPlanning(problem, root, writing.planner).plan(files);
-  };
-  return plans.empty() ? exchangeFiles(directory, files, isOurs)
-                       : exchangeFiles(directory, files, isOurs, finish);
+  return exchangeFiles(directory, files, isOurs, [&](StringRef root) {
+    return plans.empty() ? Error::success()
+                         : ScriptPlanning(problem, root, writing.planner).plan(files);
+  });
 }
 
 } // namespace heterplan

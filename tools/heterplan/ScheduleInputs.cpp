@@ -36,6 +36,12 @@ std::string absolutePath(StringRef path) {
   return result.str().str();
 }
 
+void warnOfNoJobs(StringRef path) {
+  errs() << toText(Diagnostic(Diag::MissingField, {path.str(), 0, 0, ""}).asWarning()
+                   << "there are no jobs")
+         << '\n';
+}
+
 Error readModels(Workload &workload, StringRef jobsFile, const CostOptions &costOptions,
                  const ModelOptions &reading) {
   std::map<std::string, LayerGraph> graphs;

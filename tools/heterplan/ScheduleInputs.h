@@ -21,6 +21,9 @@ std::string absolutePath(llvm::StringRef path);
 llvm::Error readModels(jobs::Workload &workload, llvm::StringRef jobsFile, const CostOptions &costs,
                        const ModelOptions &reading);
 
+/// Warns on stderr that the jobs file `path` has no jobs.
+void warnOfNoJobs(llvm::StringRef path);
+
 /// The source of the jobs, as given on the command line.
 struct WorkloadOptions {
   std::string jobs;                  // a jobs file or a trace

@@ -125,6 +125,8 @@ Expected<std::vector<Outcome>> arriveAll(Session &session, const OnlineOptions &
   Expected<Arrivals> arrivals = readArrivals(options.arrive);
   if (!arrivals)
     return arrivals.takeError();
+  if (arrivals->jobs.empty() && arrivals->queues.empty())
+    warnOfNoJobs(options.arrive);
   if (!arrivals->queues.empty()) {
     session.state.queues = std::move(arrivals->queues);
     if (Error error = verify(session.state, session.cluster))

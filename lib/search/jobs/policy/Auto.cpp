@@ -3,6 +3,8 @@
 #include "search/jobs/policy/Insertion.h"
 #include "search/jobs/policy/Policies.h"
 
+#include <algorithm>
+
 namespace heterplan::jobs {
 
 namespace {
@@ -21,17 +23,26 @@ public:
     best.schedule.resize(problem.size());
   }
 
+  /// Keeps `schedule` if it is worth more; of equal ones, the one with more jobs, or with earlier
+  /// ends.
   void offer(const char *name, const Schedule &schedule) {
     double utility = totalUtility(problem, schedule);
-    if (utility <= highest * (1 + 1e-12))
+    CompletionTimes times = completionTimes(problem, schedule);
+    bool isWorthMore = utility > highest * (1 + 1e-12);
+    bool isEqual = !isWorthMore && utility >= highest * (1 - 1e-12);
+    bool isEarlier = times.admitted > admitted || (times.admitted == admitted && times.mean < mean);
+    if (!isWorthMore && !(isEqual && isEarlier))
       return;
-    highest = utility;
+    highest = std::max(highest, utility);
+    admitted = times.admitted;
+    mean = times.mean;
     best.schedule = schedule;
     best.chosen = name;
   }
 
   PolicyResult best;
-  double highest = -1;
+  double highest = -1, mean = 0;
+  int admitted = 0;
 
 private:
   const Problem &problem;

@@ -46,6 +46,8 @@ public:
       rows.try_emplace(site, Row{site, 0, 0}).first->second.workers = amount(column);
     for (auto [site, column] : servers)
       rows.try_emplace(site, Row{site, 0, 0}).first->second.servers = amount(column);
+    if (servers.empty())
+      placeFreeServers(rows);
     plan = {};
     for (const auto &[site, row] : rows)
       if (row.workers > 0 || row.servers > 0)
@@ -54,6 +56,19 @@ public:
   }
 
 private:
+  /// Servers that need nothing are with the first workers.
+  void placeFreeServers(std::map<int, Row> &rows) const {
+    int64_t all = 0;
+    Row *first = nullptr;
+    for (auto &[site, row] : rows) {
+      all += row.workers;
+      if (row.workers > 0 && !first)
+        first = &row;
+    }
+    if (first)
+      first->servers = job.serversFor(all);
+  }
+
   /// The bandwidth that rows on several nodes see at worst.
   BytesPerSecond slowestNetwork() const {
     BytesPerSecond slowest = problem.machines().network(-1);
@@ -97,6 +112,8 @@ private:
       workers[site] =
           model.column(0, double(fitting(problem, index, job.worker, site, state.free, job.batch)),
                        workerCost(site));
+    if (llvm::all_of(job.server, [](double each) { return each == 0; }))
+      return; // placeFreeServers()
     for (int site : cheapest(job.server, takesServers, serverCost))
       servers[site] =
           model.column(0, double(fitting(problem, index, job.server, site, state.free, job.batch)),
@@ -113,7 +130,8 @@ private:
     for (auto [site, column] : servers)
       ratio.emplace_back(column, job.workersPerServer);
     model.row(work, 1, LinearModel::infinity);
-    model.row(ratio, 0, LinearModel::infinity);
+    if (!servers.empty())
+      model.row(ratio, 0, LinearModel::infinity);
     model.row(batch, 0, double(job.batch));
   }
 
@@ -158,7 +176,7 @@ private:
   const SlotState &state;
   double samples;
   BytesPerSecond bandwidth;
-  std::map<int, int> workers, servers; // column by site
+  std::map<int, int> workers, servers; // column by site; servers that need nothing have none
   LinearModel model;
   LinearModel::Solution solution;
 };

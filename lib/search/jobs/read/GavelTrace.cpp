@@ -2,13 +2,19 @@
 // a second by device type and job type.
 #include "search/jobs/read/Traces.h"
 #include "support/SeparatedLines.h"
+#include "support/Suggestion.h"
 #include "support/Yaml.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
+#include <vector>
 
 using namespace llvm;
 
@@ -61,6 +67,39 @@ std::map<std::string, Seconds> timesOf(const Speeds &speeds, const std::string &
       times[type.name] = Seconds(double(scale) / (steps * double(batch)));
   }
   return times;
+}
+
+/// The job types that `speeds` has, without their scales.
+std::vector<std::string> typesOf(const Speeds &speeds) {
+  std::set<std::string> types;
+  for (const auto &[device, jobs] : speeds)
+    for (const auto &[key, steps] : jobs)
+      types.insert(StringRef(key).ltrim("('").rsplit("', ").first.str());
+  return {types.begin(), types.end()};
+}
+
+/// Refuses a job of which no device type of the cluster has steps a second.
+void refuseType(SeparatedLines &lines, int64_t scale, const Speeds &speeds,
+                const TraceOptions &options, const Cluster &cluster) {
+  constexpr size_t mostNames = 12;
+  StringRef type = lines.field(0);
+  std::vector<std::string> types = typesOf(speeds), devices;
+  if (is_contained(types, type)) {
+    for (const auto &[device, jobs] : speeds)
+      if (any_of(jobs, [&](auto &entry) { return StringRef(entry.first).contains(type); }))
+        devices.push_back(device);
+    lines.expect("one of the device types that " + options.throughputsPath +
+                 " has for this job: " + join(devices, ", "));
+    return lines.refuse(0, "no device type of the cluster '" + cluster.name +
+                               "' has steps a second for '" + type + "' on " + Twine(scale) +
+                               " workers or on one");
+  }
+  const size_t all = types.size();
+  std::string meant = didYouMean(type, types);
+  types.resize(std::min(all, mostNames));
+  lines.expect("a job type of " + options.throughputsPath + ": " + join(types, ", ") +
+               (all > mostNames ? " and " + std::to_string(all - mostNames) + " more" : ""));
+  lines.refuse(0, "there are no steps a second for '" + type.take_front(100) + "'" + meant);
 }
 
 /// The columns of the fields of a line. Older traces end with steps, arrival and scale factor, with
@@ -132,8 +171,7 @@ Expected<Workload> parseGavel(StringRef text, StringRef path, const Machines &ma
     if (job.sampleTimes.empty()) // measured on one worker only
       job.sampleTimes = timesOf(*speeds, keyOf(type, 1), batch, 1, machines.cluster());
     if (job.sampleTimes.empty())
-      lines.refuse(0, "no device type of the cluster has steps a second for " +
-                          Twine(keyOf(type, scale)) + ", nor for one worker");
+      refuseType(lines, scale, *speeds, options, machines.cluster());
     setObjective(lines, *columns, job, options.slot);
     workload.jobs.push_back(std::move(job));
   }

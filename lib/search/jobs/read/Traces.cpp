@@ -105,8 +105,22 @@ ArrayRef<TraceForm> traceForms() {
   return all;
 }
 
+namespace {
+Expected<Workload> readForm(StringRef form, StringRef text, StringRef path,
+                            const Machines &machines, const TraceOptions &options) {
+#define HETERPLAN_TRACE(name, reader, help)                                                        \
+  if (form == name)                                                                                \
+    return reader(text, path, machines, options);
+#include "search/jobs/read/Traces.def"
+  return Diagnostic(Diag::Usage, {path.str(), 0, 0, ""}) << "unknown form of a trace: " << form;
+}
+} // namespace
+
 Expected<Workload> parseTrace(StringRef form, StringRef text, StringRef path,
                               const Machines &machines, const TraceOptions &given) {
+  const Location place{path.str(), 1, 1, ""};
+  if (text.trim().empty())
+    return Diagnostic(Diag::Syntax, place) << "the file is empty";
   TraceOptions options = given;
   if (form != "gavel" && !options.throughputs.empty()) {
     Expected<SpeedMatrix> speeds = readMatrix(options, machines.cluster());
@@ -118,11 +132,12 @@ Expected<Workload> parseTrace(StringRef form, StringRef text, StringRef path,
                  .note({}, matrixForm)
              << "the trace names no GPU models, and the matrix has no row '*'";
   }
-#define HETERPLAN_TRACE(name, reader, help)                                                        \
-  if (form == name)                                                                                \
-    return reader(text, path, machines, options);
-#include "search/jobs/read/Traces.def"
-  return Diagnostic(Diag::Usage, {path.str(), 0, 0, ""}) << "unknown form of a trace: " << form;
+  Expected<Workload> workload = readForm(form, text, path, machines, options);
+  if (workload && workload->jobs.empty())
+    return Diagnostic(Diag::MissingField, place)
+               .note({}, "jobs without a start or an end are left out")
+           << "the trace has no job that ran";
+  return workload;
 }
 
 } // namespace heterplan::jobs

@@ -34,7 +34,7 @@ struct TraceForm {
 llvm::ArrayRef<TraceForm> traceForms();
 
 /// Reads `text` in the form called `form`, which is one of traceForms(). Errors are located:
-/// Syntax, MissingField, OutOfRange, TooLarge.
+/// Syntax, MissingField (also where no job is left), OutOfRange, TooLarge.
 llvm::Expected<Workload> parseTrace(llvm::StringRef form, llvm::StringRef text,
                                     llvm::StringRef path, const Machines &machines,
                                     const TraceOptions &options);

@@ -151,6 +151,40 @@ TEST(JobsOnline, jobsLeaveANodeThatIsDown) {
   llvm::consumeError(unknown.takeError());
 }
 
+TEST(JobsOnline, aNodeMayBeReportedDownTwice) {
+  Cluster cluster = twoGpuNodes();
+  jobs::State state = withTwoJobs(cluster);
+  std::string node = state.jobs[0].rows.front().node;
+  EXPECT_FALSE(llvm::cantFail(jobs::nodeDown(state, cluster, node, {})).empty());
+  std::string once = toJson(state);
+  EXPECT_TRUE(llvm::cantFail(jobs::nodeDown(state, cluster, node, {})).empty());
+  EXPECT_EQ(toJson(state), once);
+}
+
+TEST(JobsOnline, serversThatNeedNothingAreWithTheWorkers) {
+  Cluster cluster = twoGpuNodes();
+  jobs::State state = emptyState();
+  jobs::Job job = gpuJob("a");
+  job.server = {};
+  job.workersPerServer = 10;
+  job.gradient = Bytes(0);
+  ASSERT_EQ(llvm::cantFail(jobs::arrive(state, cluster, job, {})).status, "admitted");
+  auto check = [&] {
+    std::map<int, int64_t> servers;
+    for (const jobs::SavedRow &row : state.jobs[0].rows) {
+      EXPECT_GT(row.workers, 0) << row.node;
+      servers[row.slot] += row.servers;
+    }
+    for (auto [slot, count] : servers)
+      EXPECT_EQ(count, 1) << slot;
+  };
+  check();
+  llvm::cantFail(jobs::nodeDown(state, cluster, "gpu-0", {}));
+  check();
+  for (const jobs::SavedRow &row : state.jobs[0].rows)
+    EXPECT_NE(row.node, "gpu-0");
+}
+
 TEST(JobsOnline, jobsThatFitNowhereElseAreDropped) {
   Cluster cluster = twoGpuNodes();
   jobs::State state = withTwoJobs(cluster);

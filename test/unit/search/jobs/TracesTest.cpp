@@ -78,10 +78,36 @@ TEST(JobsTraces, gavelErrorsAreLocated) {
   EXPECT_EQ(trace.errorOf("gavel", "\nA3C\tr\t-n\t1\t9\t-3\t1\n")
                 .find("jobs.trace:2:14: error: [HP1216] arrival is '-3'"),
             0u);
-  EXPECT_NE(trace.errorOf("gavel", "Z\tr\t-n\t1\t9\t3\t1\n").find("steps a second for ('Z', 1)"),
-            std::string::npos);
   trace.options.throughputs = "{}";
-  EXPECT_EQ(trace.errorOf("gavel", "").find("speeds.json:1:1: error: [HP1004]"), 0u);
+  EXPECT_EQ(
+      trace.errorOf("gavel", "A3C\tr\t-n\t1\t9\t3\t1\n").find("speeds.json:1:1: error: [HP1004]"),
+      0u);
+}
+
+TEST(JobsTraces, gavelNamesTheJobTypesThatItKnows) {
+  Trace trace;
+  EXPECT_EQ(trace.errorOf("gavel", "A3B\tr\t-n\t1\t9\t3\t1\n"),
+            "jobs.trace:1:1: error: [HP1216] there are no steps a second for 'A3B'; did you mean "
+            "'A3C'?\nnote: expected: a job type of speeds.json: A3C, R (batch size 16)");
+  EXPECT_EQ(trace.errorOf("gavel", "R (batch size 16)\tr\t-n\t1\t9\t3\t4\n"),
+            "jobs.trace:1:1: error: [HP1216] no device type of the cluster '' has steps a second "
+            "for 'R (batch size 16)' on 4 workers or on one\nnote: expected: one of the device "
+            "types that speeds.json has for this job: gpu");
+}
+
+TEST(JobsTraces, aTraceWithoutJobsIsRefused) {
+  Trace trace;
+  for (const jobs::TraceForm &form : jobs::traceForms())
+    for (const char *text : {"", " \n\n"})
+      EXPECT_EQ(trace.errorOf(form.name, text), "jobs.trace:1:1: error: [HP1003] the file is empty")
+          << form.name;
+  EXPECT_EQ(trace.errorOf("alibaba", "job_name,task_name,inst_num,status,start_time,end_time,"
+                                     "plan_cpu,plan_mem,plan_gpu,gpu_type\n"),
+            "jobs.trace:1:1: error: [HP1004] the trace has no job that ran\nnote: jobs without a "
+            "start or an end are left out");
+  EXPECT_EQ(trace.errorOf("philly", "[]"),
+            "jobs.trace:1:1: error: [HP1004] the trace has no job that ran\nnote: jobs without a "
+            "start or an end are left out");
 }
 
 TEST(JobsTraces, alibabaTellsInstancesAndPlans) {
