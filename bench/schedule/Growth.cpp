@@ -1,0 +1,78 @@
+// Time and memory by the size of the problem: one run at a time, on one thread.
+#include "Sections.h"
+
+#include "search/jobs/UpperBound.h"
+#include "search/jobs/policy/Policy.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace heterplan::bench {
+
+using jobs::Problem;
+
+namespace {
+Seconds steadyTime() {
+  std::chrono::duration<double> now = std::chrono::steady_clock::now().time_since_epoch();
+  return Seconds(now.count());
+}
+
+struct Case {
+  const char *policy;
+  Setting setting;
+};
+
+void printRow(const Case &each) {
+  const Setting &setting = each.setting;
+  const Cluster cluster = serversOf(setting.nodes);
+  Problem problem = problemOf(cluster, setting, 0);
+  Seconds started = steadyTime();
+  jobs::PolicyOptions options;
+  options.clock = steadyTime;
+  jobs::PolicyResult result = jobs::makePolicy(each.policy)->run(problem, options);
+  Seconds ended = steadyTime(), longest{};
+  for (Seconds decision : result.decisions)
+    longest = std::max(longest, decision);
+  double bound = jobs::utilityUpperBound(problem);
+  Seconds bounded = steadyTime();
+  printf("| %d | %d | %d | %s | %.1f | %.0f | %.1f |", setting.nodes, setting.jobs, setting.slots,
+         each.policy, (ended - started).value(), 1e3 * longest.value(), (bounded - ended).value());
+  printf(" %.2f |", totalUtility(problem, result.schedule) / bound);
+}
+
+/// A process of its own, so that its memory is that of the row.
+void measure(const Case &each) {
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    printRow(each);
+    fflush(stdout);
+    _exit(0);
+  }
+  int status = 0;
+  rusage usage{};
+  if (child > 0 && wait4(child, &status, 0, &usage) == child)
+    printf(" %ld |\n", usage.ru_maxrss / 1024);
+}
+} // namespace
+
+void printGrowth() {
+  printf("\n## Growth\n\n"
+         "These are seconds of one core and megabytes, for a workload of the publication. A "
+         "decision is that\nabout one job (`pd-ors`), about all jobs in a slot (`fifo`), or about "
+         "the whole workload (`auto`).\n\n"
+         "| nodes | jobs | slots | policy | schedule (s) | longest decision (ms) | bound (s) | of "
+         "the bound | memory (MB) |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
+  for (int size : {100, 200, 500, 1000})
+    measure({"pd-ors", {size, size, 100}});
+  for (const char *policy : {"fifo", "auto"})
+    for (int jobs : {1000, 10'000})
+      measure({policy, {jobs, 1000, 1000}});
+  measure({"fifo", {100'000, 1000, 1000}});
+}
+
+} // namespace heterplan::bench
