@@ -3,6 +3,7 @@ machine, with 1 Gbit/s and 1 ms. Needs root, `ip`, `tc` and TAP devices."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -34,6 +35,17 @@ SSH = """#!/bin/bash
 while [[ $1 == -o ]]; do shift 2; done
 [[ $1 == -- && $# == 3 ]] || exit 255
 exec ip netns exec "{prefix}${{2##*.}}" sh -c "$3"
+"""
+# Two device types on each node.
+PAIRS = CLUSTER.replace("{fast: 1}", "{fast: 1, slow: 1}").replace("{slow: 1}", "{slow: 1, fast: 1}")
+# A module of the user's: each rank notes the address of its host.
+NOTING = """
+import os, pathlib, subprocess
+from torch.nn import functional
+shown = subprocess.run(["ip", "-j", "addr", "show", "dev", "wire"], capture_output=True, text=True, check=True).stdout
+pathlib.Path({folder!r}, "rank" + os.environ["RANK"]).write_text(shown)
+def loss(outputs, targets):
+    return functional.mse_loss(outputs, outputs.new_zeros(()).expand_as(outputs))
 """
 PATIENCE, GONE_WITHIN = 120, 40  # seconds on a busy machine; 12 on a quiet one
 
@@ -112,10 +124,13 @@ def plan(network: Network, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "plan"
 
 
-def launch(plan: Path, hosts: tuple[str, ...], log: Path, *options: str, mark: str = "") -> subprocess.Popen[bytes]:
+def launch(
+    plan: Path, hosts: tuple[str, ...], log: Path, *options: str, mark: str = "", tools: Path | None = None
+) -> subprocess.Popen[bytes]:
+    """`tools`: the folder of `ssh`, if not that of the plan."""
     environment = {
         **os.environ, "HETERPLAN_PYTHON": sys.executable, "OMP_NUM_THREADS": "1", "MARK": mark,
-        "PATH": f"{plan.parent}:{os.environ['PATH']}",
+        "PATH": f"{tools or plan.parent}:{os.environ['PATH']}",
     }  # fmt: skip
     with log.open("wb") as output:
         return subprocess.Popen(
@@ -129,6 +144,45 @@ def test_trains_as_one_process(network: Network, plan: Path, tmp_path: Path) -> 
     process = launch(plan, network.hosts, log, "--steps", "3", "--check", "--no-save")
     assert process.wait(PATIENCE) == 0, log.read_text()
     assert re.search(r"check: 3 losses equal those of one process", log.read_text())
+
+
+def test_each_rank_starts_on_the_host_of_its_planned_device(network: Network, plan: Path, tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text(PAIRS)
+    (tmp_path / "noting.py").write_text(NOTING.format(folder=str(tmp_path)))
+    heterplan(
+        "compile", MODEL, "--cluster", tmp_path / "cluster.yaml", "--batch", 48, "--schedule", "data-parallel", "-o",
+        tmp_path / "plan",
+    )  # fmt: skip
+    planned = [json.loads(path.read_text())["device"] for path in sorted((tmp_path / "plan/ranks").iterdir())]
+    nodes = list(dict.fromkeys(device["node"] for device in planned))
+    assert len(planned) == 6 and {device["type"] for device in planned} == {"fast", "slow"}
+    log = tmp_path / "log"
+    options = ("--steps", "2", "--check", "--no-save", "--loss", "noting:loss")
+    process = launch(tmp_path / "plan", network.hosts, log, *options, tools=plan.parent)
+    assert process.wait(PATIENCE) == 0, log.read_text()
+    found = [json.loads((tmp_path / f"rank{rank}").read_text())[0]["addr_info"] for rank in range(6)]
+    addresses = [next(each["local"] for each in info if each["family"] == "inet") for info in found]
+    assert addresses == [network.hosts[nodes.index(device["node"])] for device in planned]
+    assert "takes another device" not in log.read_text()
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGKILL"])
+def test_the_end_of_the_launcher_ends_the_ranks_of_all_hosts(
+    network: Network, plan: Path, tmp_path: Path, name: str
+) -> None:
+    mark, log = str(uuid.uuid4()), tmp_path / "log"
+    process = launch(plan, network.hosts, log, "--steps", "1000000", "--no-save", mark=mark)
+    try:
+        wait_for(lambda: b"step 2 " in log.read_bytes(), PATIENCE, "no step was trained")
+        begin = time.monotonic()
+        process.send_signal(getattr(signal, name))
+        wait_for(lambda: not marked(f"MARK={mark}"), GONE_WITHIN, f"left: {log.read_text()}")
+        assert process.wait(5) != 0
+        print(f"{name}: gone after {time.monotonic() - begin:.1f} s")
+    finally:
+        for left in marked(f"MARK={mark}"):
+            os.kill(left, signal.SIGKILL)
+        process.wait()
 
 
 def test_a_dead_host_is_named_and_no_rank_is_left(network: Network, plan: Path, tmp_path: Path) -> None:
