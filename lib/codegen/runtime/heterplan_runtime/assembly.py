@@ -18,6 +18,7 @@ from .allocator import give_back_freed_memory, keep_freed_memory
 from .background import Background, make_recorder, start_background
 from .batchnorm import SynchronisedBatchNorm
 from .communication import Communicator
+from .compilation import check_compiler, compiled_stage, refuse_uncompilable
 from .data_option import make_data
 from .device_classes import class_of, local_rank
 from .device_choice import choose_device, local_programs
@@ -101,6 +102,10 @@ def prepare(options: argparse.Namespace, store: Any = None) -> Run:
         program.device_kind, options.device, program.rank, local_programs(directory, program)
     )
     precision = precision.on(device)
+    if options.torch_compile:
+        for part in program.parts:
+            refuse_uncompilable(part, model.stages[part.stage])
+        check_compiler(device)
     _check_device_memory(options, program, plan, device)
     rule = UpdateRule(
         program.optimizer, options.lr, parse_schedule(options.lr_schedule, options.steps),
@@ -192,9 +197,11 @@ def _make_part(run: Run, part: Part, scale: LossScale | None) -> PartExecution:
     drop_by_sample(stage, options.seed, position)
     recompute_segments(stage)
     presence.together |= bool(part.tables) or part.divides_state
+    trained = _make_trained(run, part, stage, sharded)
+    runs = compiled_stage(stage, part) if options.torch_compile else stage
     return PartExecution(
-        program, part, stage, communicator, run.loss, _make_trained(run, part, stage, sharded),
-        presence, position, run.precision, run.plan.channels_last, scale,
+        program, part, stage, communicator, run.loss, trained, presence, position, run.precision,
+        run.plan.channels_last, scale, runs,
     )  # fmt: skip
 
 

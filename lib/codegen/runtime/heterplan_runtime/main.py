@@ -88,6 +88,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     _add_balance(parser)
     add("--threads", type=_natural(1), help="CPU threads of each rank (OMP_NUM_THREADS)")
     add("--pin", action="store_true", help="each rank of this machine on CPU cores of its own")
+    add("--torch-compile", action="store_true", help="run each stage as code that torch.compile generates")
     add("--timeout", type=_natural(1), default=300, help="seconds to wait for another rank (300)")
     add("--node", default="", metavar="NAME", help="node of the plan that this host is (found by name and devices)")
     add("--allow-edits", action="store_true", help="run files that were changed after compile too")

@@ -40,12 +40,14 @@ class PartExecution:
         precision: Precision,
         channels_last: bool = False,
         scale: LossScale | None = None,
+        runs: Callable[..., Any] | None = None,
     ) -> None:
         """`trained`: what the stage trains. `presence` is what its batch normalisation looks at, `position`
-        what its dropout does."""
+        what its dropout does. `runs`: its forward pass as other code runs it (--torch-compile)."""
         self.trained = trained
         self._is_last = program.is_last(part)
         self._stage: Any = stage
+        self._runs: Callable[..., Any] = stage if runs is None else runs
         self._tables = trained.tables
         self._communicator = communicator
         self._loss = loss
@@ -226,7 +228,7 @@ class PartExecution:
         inputs = self._inputs(self._loaded(instruction.micro_batch)) if self._stage.inputs else []
         gathering = self.trained.forward(keeps=not self.part.recompute)
         with self._precision.forward(self._communicator.device), gathering:
-            state.outputs = tuple(self._stage(*map(self._laid_out, (*state.leaves, *inputs))))
+            state.outputs = tuple(self._runs(*map(self._laid_out, (*state.leaves, *inputs))))
         if not self._is_last:
             self._prepare_sends(state, samples)
         elif self._measure is not None:

@@ -44,6 +44,8 @@ def _notes(run: Run) -> list[str]:
     has_tables = any(part.tables for part in run.program.parts)
     if has_tables and run.options.transfer_precision == "fp16":
         notes.append("rows of sparse tables and their gradients travel in half precision")
+    if run.options.torch_compile and any(map(run.program.overlaps_sum_of, run.program.parts)):
+        notes.append("compiled code returns all gradients of a stage at once: all-reduces overlap less than planned")
     return [f"note: rank {run.program.rank}: {note}" for note in notes]
 
 
