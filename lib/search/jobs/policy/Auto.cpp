@@ -4,6 +4,7 @@
 #include "search/jobs/policy/Policies.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace heterplan::jobs {
 
@@ -23,29 +24,31 @@ public:
     best.schedule.resize(problem.size());
   }
 
-  /// Keeps `schedule` if it is worth more; of equal ones, the one with more jobs, or with earlier
-  /// ends.
+  /// Keeps `schedule` if it is worth more; of equal ones, the one with more jobs that are worth
+  /// something, then with fewer that are not, then with earlier ends.
   void offer(const char *name, const Schedule &schedule) {
     double utility = totalUtility(problem, schedule);
     CompletionTimes times = completionTimes(problem, schedule);
     bool isWorthMore = utility > highest * (1 + 1e-12);
     bool isEqual = !isWorthMore && utility >= highest * (1 - 1e-12);
-    bool isEarlier = times.admitted > admitted || (times.admitted == admitted && times.mean < mean);
-    if (!isWorthMore && !(isEqual && isEarlier))
+    int useful = 0;
+    for (int job = 0; job < problem.size(); ++job)
+      useful += utilityOf(problem, schedule, job) > 0;
+    const std::tuple rank(-useful, times.admitted, times.mean);
+    if (!isWorthMore && !(isEqual && rank < bestRank))
       return;
     highest = std::max(highest, utility);
-    admitted = times.admitted;
-    mean = times.mean;
+    bestRank = rank;
     best.schedule = schedule;
     best.chosen = name;
   }
 
   PolicyResult best;
-  double highest = -1, mean = 0;
-  int admitted = 0;
+  double highest = -1;
 
 private:
   const Problem &problem;
+  std::tuple<int, int, double> bestRank{0, 0, 0}; // fewer is better
 };
 } // namespace
 
