@@ -2,6 +2,7 @@
 
 #include "codegen/Constants.h"
 #include "codegen/Operators.h"
+#include "ir/Attention.h"
 #include "ir/Bias.h"
 #include "ir/ModuleWeights.h"
 #include "support/Diagnostic.h"
@@ -141,6 +142,10 @@ bool NodeEmitter::isBiasOf(int index, int product) const {
     return false;
   const int producer = scope.use().producers[node.inputs[product]];
   return producer >= 0 && takesBias(scope.graph().nodes[producer]);
+}
+
+bool NodeEmitter::isPlainAttention() const {
+  return heterplan::isPlainAttention(scope.graph(), node);
 }
 
 bool NodeEmitter::isConstant(int index) const {

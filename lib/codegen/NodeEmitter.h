@@ -103,6 +103,8 @@ public:
   bool isStatic(const GraphTensor &tensor) const {
     return !tensor.dynamic && tensor.container == Container::None;
   }
+  /// Whether PyTorch has one kernel for the node, an Attention.
+  bool isPlainAttention() const;
   /// Whether the node is in the body of another one, which may run it many times.
   bool isInBody() const { return scope.isInBody(); }
   /// Whether input `index` is given, but its values are computed or fed at run time.

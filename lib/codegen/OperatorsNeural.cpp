@@ -261,18 +261,11 @@ Expression emitLpPool(NodeEmitter &e) {
   return e.helper("lp_pool", arguments);
 }
 
-/// Whether F.scaled_dot_product_attention computes an Attention of operands of rank 4 as it is.
-bool isScaledDotProduct(NodeEmitter &e) {
-  const bool hasMask = e.has(3);
-  const bool isMaskPlain = !hasMask || (isFloating(e.input(3).type) && !e.integer("is_causal", 0) &&
-                                        e.input(3).shape.back() == e.input(1).shape[2]);
-  bool isPlain = e.rank(0) == 4 && e.rank(1) == 4 && e.rank(2) == 4 && isMaskPlain &&
-                 e.input(0).shape[1] == e.input(1).shape[1];
-  for (int i = 4; i < e.inputCount(); ++i)
-    isPlain = isPlain && !e.has(i);
-  for (int i = 1; i < e.outputCount(); ++i)
-    isPlain = isPlain && !e.isUsed(i);
-  return isPlain && !e.real("softcap", 0) && !e.hasAttribute("softmax_precision");
+/// Whether F.scaled_dot_product_attention computes an Attention of operands of rank 4 as it is. It
+/// takes a mask or `is_causal`.
+bool isScaledDotProduct(const NodeEmitter &e) {
+  return e.isPlainAttention() && e.rank(0) == 4 && e.rank(1) == 4 && e.rank(2) == 4 &&
+         e.input(0).shape[1] == e.input(1).shape[1] && !(e.has(3) && e.integer("is_causal", 0));
 }
 
 Expression emitAttention(NodeEmitter &e) {

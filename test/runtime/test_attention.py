@@ -59,6 +59,8 @@ OTHERS = {
     "a mask that is trained": Form(spoil="trained"),
     "softmax over the queries": Form(spoil="axis"),
     "a mask that is scaled": Form(spoil="scaled mask", padding="added"),
+    "a number that is added": Form(spoil="offset"),
+    "a mask without keys": Form(spoil="rows"),
     "a finite number for all keys": Form(padding="where", hidden=-1e4),
 }
 
@@ -117,6 +119,10 @@ def write(form: Form, path: Path) -> Path:
         scores = masked(b, scores, form)
     if form.spoil == "trained":
         scores = b.node("Add", scores, b.weight("bias", TOKENS, TOKENS))
+    if form.spoil == "offset":
+        scores = b.node("Add", scores, constant(b, 0.5))
+    if form.spoil == "rows":
+        scores = b.node("Add", scores, b.input("rows", [1, TOKENS, 1]))
     weights = b.node("Softmax", scores, axis=2 if form.spoil == "axis" else -1)
     outputs = [weights] if form.spoil == "output" else []
     if form.guard:

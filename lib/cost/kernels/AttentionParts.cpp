@@ -1,5 +1,6 @@
 #include "cost/kernels/AttentionParts.h"
 
+#include "ir/Attention.h"
 #include "ir/NodeAttributes.h"
 
 #include <cmath>
@@ -9,26 +10,26 @@ using namespace llvm;
 
 namespace heterplan::kernels {
 namespace {
-bool isPlain(const Graph &graph, const GraphNode &node) {
-  const size_t count = node.inputs.size(), rank = graph.tensors[node.inputs[0]].shape.size();
-  if (count < 3 || count > 4 || node.outputs.size() != 1 || (rank != 3 && rank != 4))
+/// Whether Q, K and V have the same leading axes.
+bool hasEqualHeads(const Graph &graph, const GraphNode &node) {
+  const Shape &q = graph.tensors[node.inputs[0]].shape;
+  if (q.size() < 3 || integerAttribute(node, "q_num_heads"))
     return false;
-  for (const auto &[name, value] : node.attributes)
-    if (name != "scale" && name != "is_causal")
+  for (size_t i : {1, 2}) {
+    const Shape &other = graph.tensors[node.inputs[i]].shape;
+    if (other.size() != q.size() ||
+        ArrayRef<Dim>(other).drop_back(2) != ArrayRef<Dim>(q).drop_back(2))
       return false;
-  for (size_t axis = 0; axis + 2 < rank; ++axis)
-    for (size_t i : {1, 2})
-      if (graph.tensors[node.inputs[i]].shape.size() != rank ||
-          graph.tensors[node.inputs[i]].shape[axis] != graph.tensors[node.inputs[0]].shape[axis])
-        return false;
-  return count == 3 || isFloating(graph.tensors[node.inputs[3]].type);
+  }
+  return true;
 }
 
 class Parts {
 public:
   Parts(const Graph &graph, const GraphNode &node) : node(node) {
     for (TensorId id : node.inputs)
-      inputs.push_back(add(graph.tensors[id]));
+      if (id != noTensor)
+        inputs.push_back(add(graph.tensors[id]));
     result = graph.tensors[node.outputs[0]];
   }
 
@@ -107,7 +108,7 @@ private:
 } // namespace
 
 std::optional<Graph> attentionParts(const Graph &graph, const GraphNode &node) {
-  if (node.op != "Attention" || !node.domain.empty() || !isPlain(graph, node))
+  if (!isPlainAttention(graph, node) || !hasEqualHeads(graph, node))
     return std::nullopt;
   return Parts(graph, node).take();
 }

@@ -1,5 +1,6 @@
 #include "ir/sharding/FactorRules.h"
 
+#include "ir/Attention.h"
 #include "ir/NodeAttributes.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -200,9 +201,8 @@ Factors softmax(const RuleNode &n) {
 
 Factors attention(const RuleNode &n) {
   const int rank = n.rank(0);
-  const bool isPlain = rank >= 3 && n.rank(1) == rank && n.rank(2) == rank && !n.has(4) &&
-                       !n.has(6) && n.makes(0) && n.node.outputs.size() == 1 &&
-                       !integerAttribute(n.node, "q_num_heads");
+  const bool isPlain = isPlainAttention(n.graph, n.node) && rank >= 3 && n.rank(1) == rank &&
+                       n.rank(2) == rank && n.makes(0) && !integerAttribute(n.node, "q_num_heads");
   if (!isPlain)
     return {};
   Factors result;

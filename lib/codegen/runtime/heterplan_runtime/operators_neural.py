@@ -84,6 +84,8 @@ def attention(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Y, present key, present value, and the scores at the stage that the mode names."""
     flat, single = q.dim() == 3 and q_num_heads > 0, q.dim() == 3 and not q_num_heads
+    if single and attn_mask is not None and attn_mask.dim() == 3:
+        attn_mask = attn_mask.unsqueeze(0)
     q, k, v = _heads(q, q_num_heads), _heads(k, kv_num_heads), _heads(v, kv_num_heads)
     past = 0 if past_key is None else past_key.shape[2]
     if past_key is not None and past_value is not None:

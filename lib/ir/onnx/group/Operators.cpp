@@ -1,5 +1,6 @@
 #include "ir/onnx/group/Operators.h"
 
+#include "ir/Attention.h"
 #include "ir/Bias.h"
 #include "ir/Bodies.h"
 #include "ir/ModuleWeights.h"
@@ -98,15 +99,10 @@ bool isAttention(const View &view) {
   return view.node.op == "Attention" && view.node.domain.empty();
 }
 
-/// Whether PyTorch has no kernel for an Attention with these settings and operands, so that its
-/// scores are stored (heterplan_runtime/operators_neural.py).
+/// Whether PyTorch stores the scores of an Attention: it has no kernel, or none with a gradient of
+/// the mask.
 bool storesScores(const View &view) {
-  const bool isMaskPlain =
-      view.input(3) == noTensor || (isFloating(view.facts.graph.tensors[view.input(3)].type) &&
-                                    !view.differentiable(view.input(3)));
-  return !isMaskPlain || view.output(3) != noTensor || view.input(4) != noTensor ||
-         view.input(6) != noTensor || view.node.attributes.count("softcap") ||
-         view.node.attributes.count("softmax_precision");
+  return !isPlainAttention(view.facts.graph, view.node) || view.differentiable(view.input(3));
 }
 
 /// Operations of the backward pass. A product needs one more product for each operand with a

@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <map>
+#include <tuple>
 
 using namespace llvm;
 
@@ -258,6 +259,8 @@ private:
   ArrayRef<GraphEvaluation> evaluations;
   Origins origins;
   FreshNames names;
+  /// By values, whether they show keys and the length: what isTriangle() found. Layers share masks.
+  std::map<std::tuple<TensorId, bool, int64_t>, bool> triangles;
 
   /// The nodes that stand for `product`; none where a mask has no form that Attention takes.
   std::vector<GraphNode> fuse(const GraphNode &product, const Attention &found) {
@@ -318,8 +321,14 @@ private:
     return id;
   }
 
-  /// A mask as a tensor to be added; none if scores that it replaces may be all that a query sees.
+  /// A mask as a tensor to be added; none if it has no value for each key, or if scores that it
+  /// replaces may be all that a query sees.
   TensorId addedMask(const Mask &mask, const Attention &found, std::vector<GraphNode> &before) {
+    const Shape &values = graph.tensors[mask.added != noTensor ? mask.added : mask.condition].shape;
+    const size_t rank = graph.tensors[found.query].shape.size();
+    if ((values.size() != 2 && values.size() != rank) ||
+        values.back() != graph.tensors[found.transposedKey].shape.back())
+      return noTensor;
     if (mask.added != noTensor)
       return mask.added;
     const TensorData &fill = *graph.tensors[mask.fill].data;
@@ -347,7 +356,7 @@ private:
   using Shows = function_ref<std::optional<bool>(const TensorData &data, int64_t at)>;
 
   /// Whether each of `length` queries sees the keys up to its own and no others.
-  bool isCausal(const Mask &mask, int64_t length) const {
+  bool isCausal(const Mask &mask, int64_t length) {
     if (length < 2)
       return false;
     TensorId condition = mask.condition;
@@ -363,9 +372,15 @@ private:
              : value <= hidden ? std::optional(false)
                                : std::nullopt;
     };
-    return (condition != noTensor && isTriangle(condition, length, DataType::Bool, ofCondition)) ||
+    auto isKnown = [&](TensorId id, bool shown, DataType type, Shows shows) {
+      auto [found, isNew] = triangles.try_emplace({id, shown, length});
+      if (isNew)
+        found->second = isTriangle(id, length, type, shows);
+      return found->second;
+    };
+    return (condition != noTensor && isKnown(condition, mask.shown, DataType::Bool, ofCondition)) ||
            (mask.added != noTensor &&
-            isTriangle(mask.added, length, graph.tensors[mask.added].type, ofAdded));
+            isKnown(mask.added, true, graph.tensors[mask.added].type, ofAdded));
   }
 
   /// Whether the values of `id` are known, at each batch, and let each query see so.
