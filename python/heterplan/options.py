@@ -120,6 +120,7 @@ class RunOptions(TypedDict, total=False):
     epoch_samples: int
     threads: int
     pin: bool
+    torch_compile: bool
     timeout: float
     allow_edits: bool
     device: Literal["auto", "cpu"]
