@@ -99,7 +99,7 @@ def test_commands_train_on_both(
         # Few measurements: beside another program each of them takes long.
         instead = {
             "--cores 0": f"--cores {machines['a'].core}", "--cores 1": f"--cores {machines['b'].core}",
-            "--batches 16,32,64,128": "--batches 16,128",
+            "--batches 16,32,64,128": "--batches 16,128", "--link ethernet-1g": "--link ethernet-1g --time-budget 10",
         }  # fmt: skip
         started = []
         for name, command in block:

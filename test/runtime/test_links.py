@@ -72,7 +72,7 @@ def test_no_figure_is_below_zero():
 def test_a_link_is_measured_between_three_ranks(tmp_path: Path):
     output = tmp_path / "links.profile.json"
     # sizes so far apart that even on a busy machine one takes longer than the other
-    sizes = ("--sizes", "1024,67108864")
+    sizes = ("--sizes", "1024,67108864", "--time-budget", "5")
     command = link_command(output, "--name", "loopback", "--ranks", "3", *sizes)
     subprocess.run(command, cwd=RUNTIME, check=True, timeout=300)
     profile = json.loads(output.read_text())
@@ -99,7 +99,7 @@ def test_one_rank_is_no_link(tmp_path: Path):
 @needs_binary
 def test_the_command_measures_the_link_beside_the_machine(tmp_path: Path):
     cluster = tmp_path / "machine.yaml"
-    command = [BINARY, "profile", "--machine", "--link", "loopback", "-o", str(cluster)]
+    command = [BINARY, "profile", "--machine", "--link", "loopback", "--time-budget", "5s", "-o", str(cluster)]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment["HETERPLAN_PYTHON"] = sys.executable
     subprocess.run(command, check=True, timeout=400, env=environment)

@@ -82,9 +82,14 @@ Expected<ExitStatus> measureLink(const LocalOptions &options, const std::string 
   Expected<int64_t> ranks = wholeOption("--ranks", options.ranks, 2, 2, 1024);
   if (!ranks)
     return ranks.takeError();
-  return measureBy(
-      {"heterplan_runtime.profile_link", "--name", options.link, "--ranks", std::to_string(*ranks)},
-      options, output, /*isWrittenHere=*/*host == 0);
+  Expected<Seconds> budget = durationOption("--time-budget", options.timeBudget, Seconds(0));
+  if (!budget)
+    return budget.takeError();
+  std::vector<std::string> arguments = {"heterplan_runtime.profile_link", "--name", options.link,
+                                        "--ranks", std::to_string(*ranks)};
+  if (!options.timeBudget.empty())
+    arguments.insert(arguments.end(), {"--time-budget", std::to_string(budget->value())});
+  return measureBy(std::move(arguments), options, output, /*isWrittenHere=*/*host == 0);
 }
 
 Expected<ExitStatus> measureMemory(const LocalOptions &options, const std::string &output) {

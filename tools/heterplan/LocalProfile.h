@@ -14,6 +14,7 @@ namespace heterplan {
 struct LocalOptions {
   std::string link, ranks;           // --link, --ranks
   std::string hosts, nodeRank, port; // of --link: --hosts, --node-rank, --port
+  std::string timeBudget;            // of --link: --time-budget
   std::string memory;                // --memory
   bool machine = false;              // --machine
   std::string device, output;

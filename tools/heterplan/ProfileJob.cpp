@@ -306,7 +306,7 @@ void addLayerOptions(CLI::App &command, ProfileCommand &options) {
           "measurements of each layer, in rounds over all layers (5)");
   addText(command, "--time-budget", options.timeBudget, "TIME",
           "end after this time (seconds, or with a unit, e.g. 10min); the layers that matter most "
-          "are measured first");
+          "are measured first; with --link about a minute unless given");
   addText(command, "--emit-script", options.script, "FILE",
           "write a script that measures on a machine with only Python and PyTorch");
 }

@@ -15,7 +15,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -39,8 +39,9 @@ from .robust import trimmed_mean
 SIZES = tuple(1 << shift for shift in range(10, 27, 2))  # 1 KiB to 64 MiB
 POOL = 256 << 20  # bytes that messages are taken from in turn: no cache holds them
 WORK = 3e-3  # seconds that a rank computes before each repetition
-ROUNDS, SECONDS = 11, 1.5  # over all sizes; of a size in all rounds
+ROUNDS, FEWEST = 11, 3  # over all sizes; at least, however long they take
 MOST = 40  # repetitions in a round
+BUDGET, OVERLAP_PART = 60.0, 0.2  # seconds of all; the part of them for computing beside all-reduces
 SIDE = 160  # of the matrices that a rank multiplies meanwhile
 OVERLAP_BYTES, BUCKET, LONGEST = 16 << 20, 4 << 20, 0.3  # of an all-reduce beside computing; of a message; seconds
 COLUMNS, READ = (16, 128), (1 << 8, 1 << 11, 1 << 14, 1 << 17)  # of tables; rows that a rank reads
@@ -53,6 +54,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     add("--name", required=True, help="the link's name in cluster files or the catalogue")
     add("--ranks", type=int, default=2, help="processes on this machine (2)")
     add("--sizes", type=_sizes, default=SIZES, help="bytes of the messages: 1024,65536")
+    add("--time-budget", type=float, default=BUDGET, help="seconds of all measurements, about (60)")
     add("--device", choices=[each.torch_device for each in DEVICE_CLASSES], default="cpu", help="one GPU a rank, or CPUs")
     return parser.parse_args(arguments)
 
@@ -102,25 +104,42 @@ def synchronise(device: torch.device) -> None:
 class LinkBench:
     """Measures cases in rounds over all of them, since a machine may be disturbed for seconds."""
 
-    def __init__(self, communicator: Communicator) -> None:
+    def __init__(self, communicator: Communicator, budget: float) -> None:
+        """`budget`: seconds that the rounds take, about."""
         self._communicator = communicator
         self._work = Work(communicator.device)
+        self._budget = budget
 
     def points(self, cases: Sequence[Case]) -> list[Point]:
         """In seconds the trimmed mean of the blocks; of a block the mean, since now and then a message
         waits for a turn of the scheduler."""
-        repetitions = [
-            min(MOST, max(1, int(SECONDS / ROUNDS / (WORK + self._block(case, 3))))) for case in cases
-        ]
+        seconds = (1 - OVERLAP_PART) * self._budget
+        each = seconds / ROUNDS / len(cases)
+        repetitions = [self._repetitions(case, each) for case in cases]
         blocks = [
             [self._block(case, count) for case, count in zip(cases, repetitions, strict=True)]
-            for _ in range(ROUNDS)
+            for _ in self._rounds(seconds)
         ]
         self._communicator.drain()
         return [
-            Point(case.steps, case.bytes, trimmed_mean(seconds), case.rows)
-            for case, seconds in zip(cases, zip(*blocks, strict=True), strict=True)
+            Point(case.steps, case.bytes, trimmed_mean(times), case.rows)
+            for case, times in zip(cases, zip(*blocks, strict=True), strict=True)
         ]
+
+    def _repetitions(self, case: Case, seconds: float) -> int:
+        """As many as fit into `seconds`, the same number on every rank; at least one."""
+        once = self._block(case, 1)
+        if once < seconds:
+            once = self._block(case, 3)
+        return min(MOST, max(1, int(seconds / (WORK + once))))
+
+    def _rounds(self, seconds: float) -> Iterator[int]:
+        """As many as fit into `seconds`, the same number on every rank."""
+        begin = time.perf_counter()
+        for done in range(ROUNDS):
+            if done >= FEWEST and self._communicator.largest(time.perf_counter() - begin) > seconds:
+                return
+            yield done
 
     def _block(self, case: Case, repetitions: int) -> float:
         own = 0.0
@@ -145,7 +164,7 @@ class LinkBench:
         gradients = [torch.zeros(BUCKET // 4, device=self._communicator.device) for _ in range(parts)]
         times = max(1, round(2 * alone / WORK))
         losses = []
-        for _ in range(ROUNDS):
+        for _ in self._rounds(OVERLAP_PART * self._budget):
             quiet = self._together(times, [])
             losses.append(self._together(times, gradients) - quiet)
         return min(1.0, max(0.0, trimmed_mean(losses) / alone))
@@ -170,7 +189,7 @@ class LinkPoints:
     overlap_loss: float
 
 
-def measure(communicator: Communicator, sizes: Sequence[int] = SIZES) -> LinkPoints:
+def measure(communicator: Communicator, sizes: Sequence[int] = SIZES, budget: float = BUDGET) -> LinkPoints:
     pool = torch.zeros(POOL, dtype=torch.uint8, device=communicator.device)
     messages: list[Case] = [Transfer(communicator, pool, size) for size in sizes]
     groups = range(2, communicator.world_size + 1)
@@ -178,7 +197,7 @@ def measure(communicator: Communicator, sizes: Sequence[int] = SIZES) -> LinkPoi
     tables = [Table(communicator, columns) for columns in COLUMNS]
     kinds = (Lookup, LookupGradient)
     lookups = [kind(communicator, table, read) for kind in kinds for table in tables for read in READ]
-    bench = LinkBench(communicator)
+    bench = LinkBench(communicator, budget)
     points = bench.points([*messages, *all_reduces, *lookups])
     first = len(messages) + len(all_reduces)
     reductions = points[len(messages) : first]
@@ -237,7 +256,7 @@ def _rank(options: argparse.Namespace) -> None:
     communicator.share_tables([0])
     if class_of(device).place(device) is None:  # ranks share the cores
         pin_to_cores(local_rank(), 1)
-    results = measure(communicator, options.sizes)
+    results = measure(communicator, options.sizes, options.time_budget)
     if rank == 0:
         _write(options, communicator, results)
     communicator.barrier()
