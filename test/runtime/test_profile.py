@@ -351,7 +351,7 @@ def start(command: list[Any], folder: Path) -> subprocess.Popen[str]:
 @pytest.mark.parametrize("engine", ["torch", "native"])
 def test_killed_at_any_moment_it_keeps_what_was_finished(tmp_path: Path, engine: str) -> None:
     """SIGKILL as soon as the file has some more sessions, until one run reaches its end."""
-    more = 15 if engine == "torch" else 6  # each start of which imports torch
+    more = 30 if engine == "torch" else 6  # each start of which imports torch
     file = tmp_path / "cnn.profile.json"
     if engine == "torch":  # far from the sources, so that it finds nothing but what it carries
         script = emit(tmp_path, "--batches", "1,2,3", "-o", file.name)
