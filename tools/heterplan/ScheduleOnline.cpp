@@ -7,6 +7,7 @@
 
 #include "search/jobs/SlotLaunch.h"
 #include "search/jobs/online/Online.h"
+#include "search/jobs/online/SavedJobForm.h"
 #include "search/jobs/read/JobsReader.h"
 #include "support/DurableFile.h"
 #include "support/Files.h"
@@ -166,20 +167,6 @@ Expected<std::vector<Outcome>> act(Session &session, const OnlineOptions &option
   return std::vector<Outcome>{std::move(*outcome)};
 }
 
-void writeRows(JsonWriter &json, const Outcome &outcome) {
-  json.attributeArray("allocations", [&] {
-    for (const SavedRow &row : outcome.rows)
-      json.object([&] {
-        json.attribute("slot", row.slot);
-        json.attribute("node", row.node);
-        if (!row.type.empty())
-          json.attribute("deviceType", row.type);
-        json.attribute("workers", row.workers);
-        json.attribute("servers", row.servers);
-      });
-  });
-}
-
 void printJson(const State &state, const std::vector<Outcome> &outcomes) {
   JsonWriter json(outs());
   json.object([&] {
@@ -190,7 +177,7 @@ void printJson(const State &state, const std::vector<Outcome> &outcomes) {
           json.attribute("job", outcome.job);
           json.attribute("status", outcome.status);
           json.attribute("reason", outcome.reason);
-          writeRows(json, outcome);
+          writeRows(json, "allocations", outcome.rows);
         });
     });
   });

@@ -131,23 +131,27 @@ void writeJob(JsonWriter &json, const Job &job) {
 }
 } // namespace
 
+void writeRows(JsonWriter &json, const char *key, ArrayRef<SavedRow> rows) {
+  json.attributeArray(key, [&] {
+    for (const SavedRow &row : rows)
+      json.object([&] {
+        json.attribute("slot", row.slot);
+        json.attribute("node", row.node);
+        if (!row.type.empty())
+          json.attribute("deviceType", row.type);
+        json.attribute("workers", row.workers);
+        json.attribute("servers", row.servers);
+      });
+  });
+}
+
 void writeSavedJob(JsonWriter &json, const SavedJob &saved) {
   json.object([&] {
     writeJob(json, saved.job);
     writeModel(json, saved.job);
     json.attribute("status", saved.status);
     json.attribute("reason", saved.reason);
-    json.attributeArray("rows", [&] {
-      for (const SavedRow &row : saved.rows)
-        json.object([&] {
-          json.attribute("slot", row.slot);
-          json.attribute("node", row.node);
-          if (!row.type.empty())
-            json.attribute("deviceType", row.type);
-          json.attribute("workers", row.workers);
-          json.attribute("servers", row.servers);
-        });
-    });
+    writeRows(json, "rows", saved.rows);
   });
 }
 

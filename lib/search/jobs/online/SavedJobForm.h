@@ -6,6 +6,8 @@
 #include "support/JsonWriter.h"
 #include "support/Yaml.h"
 
+#include "llvm/ADT/ArrayRef.h"
+
 #include <string>
 #include <vector>
 
@@ -15,6 +17,9 @@ constexpr int mostSlotsOfState = 1'000'000;
 
 /// `number` as it is read again, with a unit after it.
 std::string withUnit(double number, const char *unit);
+
+/// Writes the rows of a job as the list `key`.
+void writeRows(JsonWriter &json, const char *key, llvm::ArrayRef<SavedRow> rows);
 
 void writeSavedJob(JsonWriter &json, const SavedJob &saved);
 /// Errors are located: WrongType, MissingField, UnknownField, OutOfRange.
