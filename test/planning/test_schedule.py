@@ -113,6 +113,29 @@ def test_pods_of_whole_nodes_start_together(tmp_path):
         assert result["jobs"][1]["start"] == (1 if stated.get("min_workers") == 1 else 10)
 
 
+@pytest.mark.parametrize("gpus, nodes, pods", [(4, 2, 2), (2, 3, 3), (16, 3, 2)])
+def test_pods_of_other_sizes_start_together(tmp_path, gpus, nodes, pods):
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text("device_types: {a100: {catalogue: a100-sxm4-80gb}}\n"
+                       f"nodes: [{{name: n, count: {nodes}, devices: {{a100: {gpus}}}, link: nvlink3, host: {{cpu: 9, memory: 9GiB}}}}]\n"
+                       "network: {bandwidth: 100Gbit/s, latency: 5us}\n")
+    job = {"epochs": 1, "sample_time": "10ms", "gradient": "0B", "server": {}, "workers_per_server": 9}
+    busy = [job | {"name": f"one{i}", "arrival": 0, "samples": 60000, "batch": 1, "worker": {"gpu": 1}, "preemptible": False,
+                   "utility": {"kind": "constant", "value": 10}} for i in range(nodes - pods + 1)]
+    gang = job | {"name": "pods", "arrival": 1, "samples": 48000 * pods, "batch": pods, "worker": {"gpu": gpus},
+                  "utility": {"kind": "constant", "value": 50}}
+    jobs = tmp_path / "jobs.yaml"
+    jobs.write_text(yaml.safe_dump({"slot": "60s", "slots": 40, "jobs": json.loads(json.dumps([gang, *busy]))}))
+    for policy in ("auto", "pd-ors", "fifo", "gavel"):
+        result = checked(tmp_path, jobs, cluster, "--policy", policy)
+        assert result["jobs"][0]["minWorkers"] == pods
+        workers = {}
+        for row in result["allocations"]:
+            if row["job"] == "pods":
+                workers[row["slot"]] = workers.get(row["slot"], 0) + row["workers"]
+        assert set(workers.values()) == {pods}, policy
+
+
 def test_small_jobs_share_a_node(tmp_path):
     """microsoft/pai#3894: two jobs of 4 GPUs leave a node of 8 to one of 6; FIFO runs all three, and so must the default."""
     cluster = tmp_path / "cluster.yaml"

@@ -68,10 +68,10 @@ Expected<Problem> Problem::create(Machines machines, Workload workload) {
   return problem;
 }
 
-/// Rules that the job leaves open. A worker that takes all of a node of eight GPUs or more is a pod
-/// of a job of several nodes, and frameworks start such pods together.
+/// Rules that the job leaves open. A worker that takes all GPUs of a node, two or more, is a pod of
+/// a job of several nodes, and frameworks start such pods together.
 void Problem::settle(Job &job) const {
-  constexpr double gpusOfPod = 8;
+  constexpr double gpusOfPod = 2;
   if (!job.sameType)
     job.sameType = !job.model.empty();
   if (job.minWorkers > 0)
