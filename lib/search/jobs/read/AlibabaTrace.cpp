@@ -115,9 +115,28 @@ public:
   }
   static int indexOf(const SeparatedLines &lines, StringRef name) {
     for (size_t i = 0; i < lines.size(); ++i)
-      if (lines.field(i).trim().trim('"') == name)
+      if (lines.field(i).trim() == name)
         return static_cast<int>(i);
     return -1;
+  }
+
+  /// Refuses a first line that has no numbers: a header that lacks columns of every form.
+  static void refuseHeader(SeparatedLines &lines) {
+    for (size_t i = 0; i < lines.size(); ++i)
+      if (double number; !lines.field(i).trim().getAsDouble(number))
+        return;
+    size_t fewest = SIZE_MAX;
+    std::string message;
+    for (const Form &form : forms()) {
+      std::vector<StringRef> missing(form.header);
+      erase_if(missing, [&](StringRef name) { return indexOf(lines, name) >= 0; });
+      if (missing.size() >= std::min(fewest, form.header.size()))
+        continue;
+      fewest = missing.size();
+      message = "the header lacks " + join(missing, ",") + " of " + form.name;
+    }
+    if (!message.empty())
+      lines.refuse(0, message);
   }
 
   /// The order of the form itself.
@@ -141,9 +160,8 @@ public:
   /// The GPU model that a line names; "": none.
   std::string gpuModel(const SeparatedLines &lines) const {
     int column = form->gpuModel.empty() ? -1 : at.lookup(form->gpuModel);
-    return column < 0 || size_t(column) >= lines.size()
-               ? ""
-               : lines.field(size_t(column)).trim().trim('"').str();
+    return column < 0 || size_t(column) >= lines.size() ? ""
+                                                        : lines.field(size_t(column)).trim().str();
   }
 
 private:
@@ -155,7 +173,7 @@ TaskUse readUse(SeparatedLines &lines, const Columns &columns) {
   const Form &form = *columns.form;
   TaskUse use;
   StringRef until = form.duration.empty() ? form.end : form.duration;
-  bool lasted = !lines.field(columns[form.arrival]).empty() && !lines.field(columns[until]).empty();
+  bool lasted = !lines.isMissing(columns[form.arrival]) && !lines.isMissing(columns[until]);
   use.arrival = lines.real(columns[form.arrival], form.arrival.data());
   use.seconds = lines.real(columns[until], until.data());
   if (form.duration.empty())
@@ -185,11 +203,13 @@ Expected<Workload> parseAlibaba(StringRef text, StringRef path, const Machines &
   bool isFirst = true;
   while (lines.next()) {
     const Form *header = isFirst ? Columns::formOf(lines) : nullptr;
-    isFirst = false;
-    if (header) {
+    if (header)
       columns = Columns(*header, lines);
+    else if (isFirst)
+      Columns::refuseHeader(lines);
+    isFirst = false;
+    if (header)
       continue;
-    }
     if (lines.size() < columns.most) {
       lines.refuse(0, "the line has " + Twine(lines.size()) + " fields; " + columns.form->name +
                           " has at least " + Twine(columns.most));

@@ -82,7 +82,7 @@ std::vector<std::string> typesOf(const Speeds &speeds) {
 void refuseType(SeparatedLines &lines, int64_t scale, const Speeds &speeds,
                 const TraceOptions &options, const Cluster &cluster) {
   constexpr size_t mostNames = 12;
-  StringRef type = lines.field(0);
+  StringRef type = lines.field(0).trim();
   std::vector<std::string> types = typesOf(speeds), devices;
   if (is_contained(types, type)) {
     for (const auto &[device, jobs] : speeds)
@@ -118,13 +118,24 @@ std::optional<Columns> columnsOf(size_t fields) {
 }
 
 constexpr const char *forms =
-    "'type, command, steps argument, needs data directory, total steps, arrival, scale factor' (a "
-    "working directory may follow the command) and 'type, command, working directory, steps "
-    "argument, needs data directory, total steps, scale factor, weight, SLO, arrival' are accepted";
+    "tab-separated lines 'type, command, steps argument, needs data directory, total steps, "
+    "arrival, scale factor' (a working directory may follow the command) or 'type, command, "
+    "working "
+    "directory, steps argument, needs data directory, total steps, scale factor, weight, SLO, "
+    "arrival'";
+
+/// A number that the trace must state.
+double stated(SeparatedLines &lines, size_t column, const char *what) {
+  if (lines.isMissing(column))
+    lines.refuse(column, Twine(what) + " is '" + lines.field(column).take_front(100) +
+                             "'; a number that is not negative is accepted");
+  return lines.real(column, what);
+}
 
 /// A service-level objective is a multiple of the time on the fastest device type; below 0: none.
 void setObjective(SeparatedLines &lines, const Columns &columns, Job &job, Seconds slot) {
-  if (!columns.objective || lines.field(*columns.objective).trim().startswith("-"))
+  if (!columns.objective || lines.isMissing(*columns.objective) ||
+      lines.field(*columns.objective).trim().startswith("-"))
     return;
   double factor = lines.real(*columns.objective, "SLO");
   double fastest = std::numeric_limits<double>::infinity();
@@ -144,10 +155,11 @@ Expected<Workload> parseGavel(StringRef text, StringRef path, const Machines &ma
   Workload workload{options.slot, options.slots, {}};
   Draws draws(options.seed);
   SeparatedLines lines(text, path, '\t', 1);
+  lines.expect(forms);
   while (lines.next()) {
     std::optional<Columns> columns = columnsOf(lines.size());
     if (!columns) {
-      lines.refuse(0, "the line has " + Twine(lines.size()) + " tab-separated fields; " + forms);
+      lines.refuse(0, "the line has " + Twine(lines.size()) + " tab-separated fields");
       break;
     }
     Job job;
@@ -157,7 +169,7 @@ Expected<Workload> parseGavel(StringRef text, StringRef path, const Machines &ma
     int64_t scale = lines.whole(columns->scale, "scale factor", 1, 1 << 20);
     job.samples = lines.whole(columns->steps, "total steps", 1, 1'000'000'000) * batch;
     job.arrival =
-        int(std::min(lines.real(columns->arrival, "arrival") / options.slot.value(), 1e9));
+        int(std::min(stated(lines, columns->arrival, "arrival") / options.slot.value(), 1e9));
     job.batch = scale;
     job.minWorkers = scale;
     job.sameType = true;
@@ -165,8 +177,8 @@ Expected<Workload> parseGavel(StringRef text, StringRef path, const Machines &ma
     job.workersPerServer = double(scale);
     job.utility = drawUtility(draws);
     if (columns->weight)
-      job.utility.value *= lines.real(*columns->weight, "weight");
-    std::string type = lines.field(0).str();
+      job.utility.value *= stated(lines, *columns->weight, "weight");
+    std::string type = lines.field(0).trim().str();
     job.sampleTimes = timesOf(*speeds, keyOf(type, scale), batch, scale, machines.cluster());
     if (job.sampleTimes.empty()) // measured on one worker only
       job.sampleTimes = timesOf(*speeds, keyOf(type, 1), batch, 1, machines.cluster());

@@ -25,7 +25,7 @@ struct Columns {
   explicit Columns(SeparatedLines &header) {
     for (size_t column = 0; column < columns; ++column) {
       size_t place = 0;
-      while (place < header.size() && header.field(place).trim().trim('"') != needed[column])
+      while (place < header.size() && header.field(place).trim() != needed[column])
         ++place;
       if (place == header.size()) {
         header.refuse(0, Twine("the header has no column '") + needed[column] + "'");

@@ -29,10 +29,13 @@ Expected<const YamlNode *> required(const YamlNode &node, StringRef what, String
   return Diagnostic(Diag::MissingField, node.location) << what << " lacks '" << key << "'";
 }
 
+/// The items of the list `key`; none if it is null.
 Expected<ArrayRef<YamlNode>> requiredList(const YamlNode &node, StringRef what, StringRef key) {
   Expected<const YamlNode *> value = required(node, what, key);
   if (!value)
     return value.takeError();
+  if ((*value)->kind == YamlNode::Kind::Null)
+    return ArrayRef<YamlNode>();
   if ((*value)->kind != YamlNode::Kind::Sequence)
     return Diagnostic(Diag::WrongType, (*value)->location)
            << key << " of " << what << " must be a list ([...])";

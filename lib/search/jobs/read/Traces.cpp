@@ -87,12 +87,18 @@ Workload workloadOf(std::vector<NamedTask> tasks, const TraceOptions &options) {
     first = std::min(first, use.arrival);
   Workload workload{options.slot, options.slots, {}};
   Draws draws(options.seed);
-  StringMap<int> names;
+  StringMap<int> copies; // of each name so far
+  for (const auto &[name, use] : tasks)
+    copies[name] = 0;
   for (auto &[name, use] : tasks) {
     use.arrival -= first;
-    const int copy = names[name]++;
-    workload.jobs.push_back(
-        jobOf(copy ? name + "#" + std::to_string(copy) : name, use, options, draws));
+    std::string own = name;
+    while (int copy = copies[name]++) {
+      own = name + "#" + std::to_string(copy);
+      if (!copies.count(own))
+        break;
+    }
+    workload.jobs.push_back(jobOf(own, use, options, draws));
   }
   return workload;
 }

@@ -71,10 +71,10 @@ TEST(JobsTraces, gavelOfTenColumnsTellsWeightsObjectivesAndGangs) {
 
 TEST(JobsTraces, gavelErrorsAreLocated) {
   Trace trace;
-  EXPECT_EQ(
-      trace.errorOf("gavel", "A3C\tx\n")
-          .find("jobs.trace:1:1: error: [HP1216] the line has 2 tab-separated fields; 'type, "),
-      0u);
+  EXPECT_EQ(trace.errorOf("gavel", "A3C\tx\n")
+                .find("jobs.trace:1:1: error: [HP1216] the line has 2 tab-separated fields\nnote: "
+                      "expected: tab-separated lines 'type, "),
+            0u);
   EXPECT_EQ(trace.errorOf("gavel", "\nA3C\tr\t-n\t1\t9\t-3\t1\n")
                 .find("jobs.trace:2:14: error: [HP1216] arrival is '-3'"),
             0u);
@@ -82,6 +82,23 @@ TEST(JobsTraces, gavelErrorsAreLocated) {
   EXPECT_EQ(
       trace.errorOf("gavel", "A3C\tr\t-n\t1\t9\t3\t1\n").find("speeds.json:1:1: error: [HP1004]"),
       0u);
+}
+
+TEST(JobsTraces, gavelReadsOddCells) {
+  Trace trace;
+  auto jobOf = [&](const std::string &weight, const std::string &objective) {
+    return llvm::cantFail(trace.read("gavel", "\xEF\xBB\xBF A3C \tr\td\t-n\t0\t7\t1.0\t" + weight +
+                                                  "\t" + objective + "\t 130 \r\n"))
+        .jobs.front();
+  };
+  EXPECT_EQ(jobOf("1", "1.5").arrival, 2);
+  EXPECT_TRUE(jobOf("1", "1.5").deadline.has_value());
+  for (const char *none : {"-1.000000", "None", "nan", ""})
+    EXPECT_FALSE(jobOf("1", none).deadline.has_value()) << none;
+  EXPECT_DOUBLE_EQ(jobOf("3", "").utility.value, 3 * jobOf("1", "").utility.value);
+  for (const char *line :
+       {"A3C\tr\td\t-n\t0\t7\t1\t\t-1\t0\n", "A3C\tr\td\t-n\t0\t7\t1\t1\t-1\t\n"})
+    EXPECT_NE(trace.errorOf("gavel", line).find("is ''; a number"), std::string::npos) << line;
 }
 
 TEST(JobsTraces, gavelNamesTheJobTypesThatItKnows) {
@@ -124,6 +141,37 @@ TEST(JobsTraces, alibabaTellsInstancesAndPlans) {
   EXPECT_EQ(workload.jobs[1].arrival, 2);
   EXPECT_NE(trace.errorOf("alibaba", "j,w,0,T,1,2,3,4,5\n").find("inst_num is '0'"),
             std::string::npos);
+}
+
+TEST(JobsTraces, namesOfTasksAreUnique) {
+  Trace trace;
+  std::string text;
+  for (const char *task : {"w", "w", "w#1", "w", "w#2"})
+    text += std::string("j,") + task + ",1,T,0,60,100,1,,\n";
+  std::vector<std::string> names;
+  for (const jobs::Job &job : llvm::cantFail(trace.read("alibaba", text)).jobs)
+    names.push_back(job.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"j/w", "j/w#3", "j/w#1", "j/w#4", "j/w#2"}));
+}
+
+TEST(JobsTraces, alibabaReadsOddCells) {
+  Trace trace;
+  std::string header =
+      "\xEF\xBB\xBFjob_name,task_name,inst_num,status,start_time,end_time,plan_cpu,"
+      "plan_mem,plan_gpu\r\n";
+  jobs::Workload workload = llvm::cantFail(trace.read(
+      "alibaba", header + "\"a, \"\"b\"\"\",\"w\",\"2.0\",T,\"1000\",1100.5,600,NaN,None\r\n"
+                          "c,w,1,Running,1200,NaN,100,1,\r\n"));
+  ASSERT_EQ(workload.jobs.size(), 1u);
+  EXPECT_EQ(workload.jobs[0].name, "a, \"b\"/w");
+  EXPECT_EQ(workload.jobs[0].batch, 2);
+  EXPECT_EQ(workload.jobs[0].work(), 201);
+  EXPECT_EQ(workload.jobs[0].worker, (jobs::Demand{6000, 0, 0}));
+  EXPECT_EQ(
+      trace.errorOf("alibaba", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,1,1,1,1\n")
+          .find("jobs.trace:1:1: error: [HP1216] the header lacks creation_time,deletion_time "
+                "of the pods of 2023\nnote: expected: "),
+      0u);
 }
 
 TEST(JobsTraces, alibabaOf2023And2025HaveHeaders) {
@@ -281,7 +329,7 @@ TEST(JobsTraces, phillyTellsAttemptsAndTheirGpus) {
                "detail": [{"ip": "m1", "gpus": ["gpu0", "gpu1"]}, {"ip": "m2", "gpus": ["gpu0"]}]}]},
 {"jobid": "never", "submitted_time": "2018-01-01 00:00:00", "attempts": []},
 {"jobid": "waits", "submitted_time": "2018-01-01 00:00:00",
- "attempts": [{"start_time": null, "end_time": "None", "detail": []}]},
+ "attempts": [{"start_time": null, "end_time": "None", "detail": null}]},
 {"jobid": "leap", "submitted_time": "2018-01-01 00:02:00",
  "attempts": [{"start_time": "2020-02-28 23:59:59", "end_time": "2020-03-01 00:00:00",
                "detail": [{"ip": "m1", "gpus": ["gpu0"]}]}]}])json"));
