@@ -38,6 +38,7 @@ int main(int count, char **names) {
   for (const Section &section : sections)
     if (count < 2 || llvm::is_contained(llvm::ArrayRef(names + 1, size_t(count - 1)),
                                         llvm::StringRef(section.name))) {
+      fprintf(stderr, "%s\n", section.name);
       section.print();
       fflush(stdout);
     }

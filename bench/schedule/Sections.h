@@ -6,7 +6,9 @@
 #include "search/jobs/policy/Policy.h"
 #include "support/Parallel.h"
 
+#include <atomic>
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -24,10 +26,15 @@ void printGrowth();      // time and memory
 /// Threads of the experiment: HETERPLAN_THREADS, or all cores.
 int threads();
 
-/// The results of `make` for 0..count-1.
+/// The results of `make` for 0..count-1. Tells stderr how far it is.
 template <typename Make> auto makeAll(size_t count, Make make) {
   std::vector<decltype(make(size_t()))> results(count);
-  inParallel(count, threads(), [&](size_t i) { results[i] = make(i); });
+  std::atomic<size_t> done = 0;
+  inParallel(count, threads(), [&](size_t i) {
+    results[i] = make(i);
+    if (size_t now = ++done; now * 20 / count > (now - 1) * 20 / count)
+      fprintf(stderr, "  %zu of %zu\n", now, count);
+  });
   return results;
 }
 
