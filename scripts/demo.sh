@@ -26,7 +26,7 @@ show "$heterplan" verify "$out/resnet50" --model test/data/models/resnet50.onnx 
   --cluster profiles/clusters/mixed-small.yaml
 
 title "3. MobileNet v2 on the cores of this machine: measured, planned, trained for eight steps"
-show "$heterplan" profile --machine --link loopback -o "$out/machine.yaml"
+show "$heterplan" profile --machine --link loopback --time-budget 20s -o "$out/machine.yaml"
 show "$heterplan" profile test/data/models/mobilenet_v2.onnx --device cpu --engine torch \
   --batches 4,8 --time-budget 60 -o "$out/mobilenet.profile.json"
 show "$heterplan" compile test/data/models/mobilenet_v2.onnx --cluster "$out/machine.yaml" \

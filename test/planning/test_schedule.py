@@ -188,7 +188,7 @@ network: {bandwidth: 10Gbit/s, latency: 10us}
 
 
 @pytest.mark.skipif(not TRACES.is_dir(), reason="the traces of Gavel are not there")
-@pytest.mark.parametrize("trace", ["23dbec", "51b7ef", "2869ce", "physical_small_test", "physical_medium_test",
+@pytest.mark.parametrize("trace", ["23dbec", "51b7ef", "physical_small_test", "physical_medium_test",
                                    "physical_max_min_fairness"])
 def test_traces_of_gavel(tmp_path, trace):
     cluster = tmp_path / "cluster.yaml"

@@ -10,6 +10,8 @@
 using namespace heterplan;
 
 namespace {
+constexpr uint64_t problems = 150; // random ones
+
 llvm::Expected<SearchOutcome> solveAll(const Problem &problem, Effort = Effort::BestPlan) {
   return search(problem, "auto", {});
 }
@@ -79,7 +81,7 @@ class ExplanationOf : public testing::TestWithParam<IterationModel> {};
 
 TEST_P(ExplanationOf, RelaxationsGiveAPlan) {
   int infeasible = 0, proofs = 0;
-  for (uint64_t seed = 0; seed < 300; ++seed) {
+  for (uint64_t seed = 0; seed < problems; ++seed) {
     test::RandomProblem random(seed);
     random.request.iterationModel = GetParam();
     llvm::Expected<Problem> problem = random.problem();
@@ -99,15 +101,15 @@ TEST_P(ExplanationOf, RelaxationsGiveAPlan) {
     keepsItsWord(*problem, *explanation);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
-  EXPECT_GT(infeasible, 30);
-  EXPECT_GT(proofs, 10);
+  EXPECT_GT(infeasible, 15);
+  EXPECT_GT(proofs, 5);
   RecordProperty("infeasible", infeasible);
   RecordProperty("proofs", proofs);
 }
 
 TEST_P(ExplanationOf, LimitsGiveWayAsFarAsItSays) {
   int infeasible = 0, limits = 0;
-  for (uint64_t seed = 0; seed < 300; ++seed) {
+  for (uint64_t seed = 0; seed < problems; ++seed) {
     test::RandomProblem random(seed);
     random.request.iterationModel = GetParam();
     llvm::Expected<SearchOutcome> free = solveAll(llvm::cantFail(random.problem()));
@@ -132,8 +134,8 @@ TEST_P(ExplanationOf, LimitsGiveWayAsFarAsItSays) {
     keepsItsWord(problem, *explanation);
     ASSERT_FALSE(HasFailure()) << "seed " << seed << '\n' << toText(*explanation);
   }
-  EXPECT_GT(infeasible, 15);
-  EXPECT_GT(limits, 15);
+  EXPECT_GT(infeasible, 8);
+  EXPECT_GT(limits, 8);
 }
 
 INSTANTIATE_TEST_SUITE_P(Explanation, ExplanationOf,
