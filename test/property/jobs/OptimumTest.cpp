@@ -26,7 +26,7 @@ double utilityOf(const jobs::Problem &problem, const char *policy, bool *optimal
 TEST(JobsOptimum, primalDualReachesMostOfItAndTheBoundHolds) {
   std::vector<double> gaps;
   std::map<std::string, std::vector<double>> others;
-  constexpr int instances = 60;
+  constexpr int instances = 40;
   for (int seed = 5000; seed < 5000 + instances; ++seed) {
     RandomJobs random(seed, {6, 8, 3});
     auto problem = random.problem();

@@ -76,7 +76,7 @@ TEST(JobsProof, schedulesWithRulesHold) {
 
 TEST(JobsProof, schedulesWithChoicesOfWorkersHold) {
   int checked = 0, larger = 0;
-  for (int seed = 7600; seed < 7700; ++seed) {
+  for (int seed = 7600; seed < 7640; ++seed) { // bench/schedule has a thousand
     RandomJobs random(seed, {5, 8, 3, seed % 2 == 0, true});
     auto problem = problemOf(random);
     if (!problem)
@@ -94,13 +94,13 @@ TEST(JobsProof, schedulesWithChoicesOfWorkersHold) {
         larger += plan.isAdmitted() && plan.choice > 0;
     }
   }
-  EXPECT_GT(checked, 150);
-  EXPECT_GT(larger, 20);
+  EXPECT_GT(checked, 60);
+  EXPECT_GT(larger, 8);
 }
 
 TEST(JobsProof, noChoiceOfWorkersIsWorthMoreThanTheBound) {
   int tried = 0, reached = 0;
-  for (int seed = 7700; seed < 7745; ++seed) {
+  for (int seed = 7700; seed < 7725; ++seed) {
     RandomJobs random(seed, {2, 3, 2, false, true});
     auto problem = problemOf(random);
     if (!problem)
@@ -117,7 +117,7 @@ TEST(JobsProof, noChoiceOfWorkersIsWorthMoreThanTheBound) {
         << "seed " << seed;
     reached += llvm::cantFail(canReach(stated, found * 1.01)) == Truth::Fails;
   }
-  EXPECT_GT(tried, 8);
+  EXPECT_GT(tried, 4);
   EXPECT_GE(reached, tried * 3 / 4);
 }
 
@@ -439,7 +439,7 @@ private:
 
 TEST(JobsProof, onlineSchedulesHoldWhileNodesGoAndComeBack) {
   int checked = 0, moves = 0, broken = 0;
-  for (int seed = 7800; seed < 8200; ++seed) {
+  for (int seed = 7800; seed < 7960; ++seed) {
     OnlineRun online(seed);
     if (!problemOf(online.random))
       continue;

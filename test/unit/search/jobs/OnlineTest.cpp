@@ -230,7 +230,7 @@ TEST(JobsOnline, aJobThatWaitsForADroppedJobIsDropped) {
 
 TEST(JobsOnline, TheStateDoesNotGrowWithJobsThatEnded) {
   Cluster cluster = twoGpuNodes();
-  constexpr int arrivals = 3 * int(jobs::mostEnded);
+  constexpr int arrivals = 2 * int(jobs::mostEnded);
   jobs::State state = emptyState(arrivals + 30);
   size_t early = 0, admitted = 0;
   for (int i = 0; i < arrivals; ++i) {
