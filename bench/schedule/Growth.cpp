@@ -5,8 +5,8 @@
 #include "search/jobs/policy/Policy.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,9 +16,11 @@ namespace heterplan::bench {
 using jobs::Problem;
 
 namespace {
-Seconds steadyTime() {
-  std::chrono::duration<double> now = std::chrono::steady_clock::now().time_since_epoch();
-  return Seconds(now.count());
+/// Time of the processor: other programs may run.
+Seconds ownTime() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return Seconds(double(now.tv_sec) + 1e-9 * double(now.tv_nsec));
 }
 
 struct Case {
@@ -30,15 +32,15 @@ void printRow(const Case &each) {
   const Setting &setting = each.setting;
   const Cluster cluster = serversOf(setting.nodes);
   Problem problem = problemOf(cluster, setting, 0);
-  Seconds started = steadyTime();
+  Seconds started = ownTime();
   jobs::PolicyOptions options;
-  options.clock = steadyTime;
+  options.clock = ownTime;
   jobs::PolicyResult result = jobs::makePolicy(each.policy)->run(problem, options);
-  Seconds ended = steadyTime(), longest{};
+  Seconds ended = ownTime(), longest{};
   for (Seconds decision : result.decisions)
     longest = std::max(longest, decision);
   double bound = jobs::utilityUpperBound(problem);
-  Seconds bounded = steadyTime();
+  Seconds bounded = ownTime();
   printf("| %d | %d | %d | %s | %.1f | %.0f | %.1f |", setting.nodes, setting.jobs, setting.slots,
          each.policy, (ended - started).value(), 1e3 * longest.value(), (bounded - ended).value());
   printf(" %.2f |", totalUtility(problem, result.schedule) / bound);
