@@ -30,23 +30,30 @@ RunTable::RunTable(Evaluator &evaluator, const AssignmentSpace &assignments, Sta
 /// Runs are therefore taken to be held up to the longest one that a single device holds. If that is
 /// wrong, a mask is too weak, and sizing finds out.
 void RunTable::fill(int type) {
-  const std::vector<int> &at = evaluator.space.positions;
-  for (int begin = 0, held = 0; begin < blocks; ++begin) {
+  Held held;
+  for (int begin = 0; begin < blocks; ++begin) {
     ends[pairIndex(begin, type)] = begin;
     firsts[pairIndex(begin, type)] = entries.size();
-    if (evaluator.space.available[type] == 0)
-      continue;
-    held = std::max(held, begin);
-    while (held < blocks &&
-           evaluator.stages.holds({at[begin], at[held + 1]}, type, 1, microBatches, 1))
-      ++held;
-    fill(begin, type, held);
+    held = {std::max(held.end, begin), false};
+    if (evaluator.space.available[type] > 0)
+      fill(begin, type, held);
   }
 }
 
-/// Counts of the runs that begin at `begin`, of which those up to `held` are held by one device.
+/// Whether one device holds the run, by runs that were asked for before.
+bool RunTable::isHeld(const Run &run, Held &held) const {
+  const std::vector<int> &at = evaluator.space.positions;
+  while (held.end < run.end && !held.isLongest)
+    if (evaluator.stages.holds({at[run.begin], at[held.end + 1]}, run.type, 1, microBatches, 1))
+      ++held.end;
+    else
+      held.isLongest = true;
+  return run.end <= held.end;
+}
+
+/// Counts of the runs that begin at `begin`. Memory is only looked at where time allows a run.
 /// Once the time of layers alone exceeds the limit on all devices, longer runs exceed it too.
-void RunTable::fill(int begin, int type, int held) {
+void RunTable::fill(int begin, int type, Held &held) {
   const std::vector<int> &at = evaluator.space.positions;
   const HeterPsModel *fit = evaluator.stages.costs.fit();
   int most = evaluator.space.available[type];
@@ -61,8 +68,10 @@ void RunTable::fill(int begin, int type, int held) {
     bool whole = begin == 0 && end == blocks;
     if (whole ? evaluator.space.minStages > 1 : evaluator.space.maxStages < 2)
       continue;
-    int needed = evaluator.stages.leastCount({at[begin], at[end]}, type, start.limit, microBatches,
-                                             end <= held ? 0 : 1);
+    const LayerRange range{at[begin], at[end]};
+    int needed = evaluator.stages.leastCount(range, type, start.limit, microBatches, 0);
+    if (needed > 0 && !isHeld({begin, end, type}, held))
+      needed = evaluator.stages.leastCount(range, type, start.limit, microBatches, 1);
     if (needed > 0) // sizings may still find that none holds the stage
       last = end;
     else if (fit && fit->leastTime(at[begin], at[end], type, most) > start.limit)

@@ -102,9 +102,16 @@ private:
   size_t endOf(int type) const {
     return type + 1 < types ? firsts[pairIndex(0, type + 1)] : entries.size();
   }
+  /// The longest run from a position that one device is known to hold, and whether it is the
+  /// longest that it holds.
+  struct Held {
+    int end = 0;
+    bool isLongest = false;
+  };
   static double infinity();
   void fill(int type);
-  void fill(int begin, int type, int held);
+  void fill(int begin, int type, Held &held);
+  bool isHeld(const Run &run, Held &held) const;
   double paymentOf(const Run &run) const;
   void listSizings(const Run &run, Entry &entry, TimedEntry &of);
   void choose(TimedEntry &entry, int type) const;
