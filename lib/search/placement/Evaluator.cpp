@@ -107,6 +107,39 @@ Stage Evaluator::stageOf(const PlacedStage &placed, const StageEvaluation &run, 
   return stage;
 }
 
+Evaluator::KnownStage Evaluator::measureStage(const PlacedStage &placed, int microBatches,
+                                              StagePlace place) {
+  KnownStage stage;
+  stage.run = placed.mode ? stages.evaluate(placed.layers(), placed.group, microBatches, place,
+                                            *placed.mode, placed.shares)
+                          : stages.evaluate(placed.layers(), placed.group, microBatches, place,
+                                            placed.shares);
+  if (stage.run.fits)
+    stage.figures = stageOf(placed, stage.run, microBatches);
+  return stage;
+}
+
+/// Neighbours of a placement in local search have most of its stages, so that these are kept.
+const Evaluator::KnownStage &Evaluator::stageAt(const PlacedStage &placed, int microBatches,
+                                                StagePlace place) {
+  constexpr size_t mostKnown = 1 << 14;
+  if (placed.mode || !placed.shares.empty())
+    return stated = measureStage(placed, microBatches, place);
+  const DeviceGroup &group = placed.group;
+  std::vector<int> key{placed.begin, placed.end, microBatches, place.inFlight,
+                       place.isLast + 2 * group.inOneNode + 4 * group.besideBefore +
+                           8 * group.besideNext};
+  for (auto [type, count] : group.counts)
+    key.insert(key.end(), {type, count});
+  for (const Spread &spread : group.spread)
+    key.insert(key.end(), {spread.nodes, spread.inNode});
+  if (auto entry = known.find(key); entry != known.end())
+    return entry->second;
+  if (known.size() >= mostKnown)
+    known.clear();
+  return known.emplace(std::move(key), measureStage(placed, microBatches, place)).first->second;
+}
+
 TransferPath Evaluator::pathBetween(const DeviceGroup &before, const DeviceGroup &behind) {
   if (before.counts.size() > 1 || behind.counts.size() > 1)
     return transferPath(problem.cluster, before, behind);
@@ -208,14 +241,11 @@ std::optional<Evaluation> Evaluator::measure(const Placement &placement, Among a
   for (int i = 0; i < count; ++i) {
     const PlacedStage &placed = placement.stages[i];
     const StagePlace place{i + 1 == count, std::min(placement.microBatches, count - i)};
-    result.runs.push_back(
-        placed.mode ? stages.evaluate(placed.layers(), placed.group, placement.microBatches, place,
-                                      *placed.mode, placed.shares)
-                    : stages.evaluate(placed.layers(), placed.group, placement.microBatches, place,
-                                      placed.shares));
-    if (!result.runs.back().fits)
+    const KnownStage &stage = stageAt(placed, placement.microBatches, place);
+    if (!stage.run.fits)
       return std::nullopt;
-    result.stages.push_back(stageOf(placed, result.runs.back(), placement.microBatches));
+    result.runs.push_back(stage.run);
+    result.stages.push_back(stage.figures);
     result.stages.back().id = i;
     for (auto [type, devices] : placed.group.counts)
       result.price += problem.cluster.types[type].price * double(devices);

@@ -107,11 +107,20 @@ private:
   bool neighboursAllowed(const Placement &placement) const;
   void fillTransfers(const Placement &placement, Evaluation &evaluation);
   Dollars trafficOf(const Placement &placement) const;
+  /// How a stage runs, and its figures but for what it receives.
+  struct KnownStage {
+    StageEvaluation run;
+    Stage figures;
+  };
+  const KnownStage &stageAt(const PlacedStage &placed, int microBatches, StagePlace place);
+  KnownStage measureStage(const PlacedStage &placed, int microBatches, StagePlace place);
   Stage stageOf(const PlacedStage &placed, const StageEvaluation &run, int microBatches);
   std::vector<Replica> slowestOfEachType(const PlacedStage &placed, const StageEvaluation &run,
                                          const BatchSplit &split);
 
-  std::map<std::vector<NodeItem>, bool> rooms; // whether there is one
+  std::map<std::vector<NodeItem>, bool> rooms;  // whether there is one
+  std::map<std::vector<int>, KnownStage> known; // stages without stated modes and shares
+  KnownStage stated;                            // the last one with any
   /// By types, counts and, where they do not fill nodes, most devices in one; and whether they
   /// share one.
   std::map<std::array<int, 7>, TransferPath> paths;
