@@ -224,9 +224,6 @@ void addAllMixed(const Problem &problem, ArrayRef<TypeRoom> rooms,
   }
 }
 
-namespace {
-
-/// Devices that fill nodes.
 DeviceGroup groupOfCounts(ArrayRef<int> counts) {
   DeviceGroup group;
   for (int type = 0; type < static_cast<int>(counts.size()); ++type)
@@ -235,6 +232,7 @@ DeviceGroup groupOfCounts(ArrayRef<int> counts) {
   return group;
 }
 
+namespace {
 /// Each subset of at least two types, whole, halved, quartered, ...: for one-stage plans.
 void addScaledSubsets(const Cluster &cluster, ArrayRef<TypeRoom> rooms,
                       std::vector<GroupOption> &options) {

@@ -57,6 +57,9 @@ GroupOption makeOption(const Cluster &cluster, DeviceGroup group, llvm::ArrayRef
 /// devices hold less each.)
 std::set<int> usefulCounts(Samples batch, llvm::ArrayRef<int> microBatches, int available);
 
+/// The group of `counts` devices of each type, which fill nodes.
+DeviceGroup groupOfCounts(llvm::ArrayRef<int> counts);
+
 /// Slots of `type` that stages in one node take which have `devices` of it together.
 int slotsOfChain(llvm::ArrayRef<TypeRoom> rooms, int type, int devices);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 using namespace llvm;
 
@@ -210,8 +211,41 @@ void AssignmentSearch::addPairs(const Placement &current, size_t stage,
     }
 }
 
+/// Placements in which `stage` has more or fewer devices of one type, or the next stage joins it
+/// with its devices. Spaces without most groups of several types have them only in these moves.
+void AssignmentSearch::addMixtures(const Placement &current, size_t stage,
+                                   std::vector<Placement> &into) const {
+  if (evaluator.space.listsMixed || assignments.types < 2)
+    return;
+  std::vector<int> counts(size_t(assignments.types), 0);
+  for (auto [type, count] : current.stages[stage].group.counts)
+    counts[size_t(type)] = count;
+  for (int type = 0; type < assignments.types; ++type) {
+    const int own = counts[size_t(type)], all = evaluator.space.available[size_t(type)];
+    for (int other : std::set<int>{0, own / 2, own - 1, own + 1, own * 2, all / 2, all}) {
+      if (other == own || other < 0 || other > all)
+        continue;
+      counts[size_t(type)] = other;
+      if (DeviceGroup group = groupOfCounts(counts); !group.counts.empty()) {
+        into.push_back(current);
+        into.back().stages[stage].group = std::move(group);
+      }
+    }
+    counts[size_t(type)] = own;
+  }
+  if (stage + 1 == current.stages.size())
+    return;
+  for (auto [type, count] : current.stages[stage + 1].group.counts)
+    counts[size_t(type)] += count;
+  into.push_back(current);
+  std::vector<PlacedStage> &stages = into.back().stages;
+  stages[stage].group = groupOfCounts(counts);
+  stages[stage].end = stages[stage + 1].end;
+  stages.erase(stages.begin() + int64_t(stage) + 1);
+}
+
 /// Placements with another group for `stage`, the group of a later stage and the other way round,
-/// its end one cut further or nearer, one stage with the next, or the stage in two.
+/// its end one cut further or nearer, or one stage with the next.
 std::vector<Placement> AssignmentSearch::neighboursOf(const Placement &current,
                                                       size_t stage) const {
   std::vector<Placement> result;
@@ -224,7 +258,6 @@ std::vector<Placement> AssignmentSearch::neighboursOf(const Placement &current,
     result.push_back(current);
     std::swap(result.back().stages[stage].group, result.back().stages[later].group);
   }
-  addDivisions(current, stage, result);
   if (stage + 1 == current.stages.size())
     return result;
   const std::vector<int> &at = evaluator.space.positions;
@@ -238,7 +271,6 @@ std::vector<Placement> AssignmentSearch::neighboursOf(const Placement &current,
     result.push_back(current);
     result.back().stages[stage].end = result.back().stages[stage + 1].begin = moved;
   }
-  addPairs(current, stage, result);
   for (size_t kept : {stage, stage + 1}) {
     result.push_back(current);
     std::vector<PlacedStage> &stages = result.back().stages;
@@ -249,33 +281,61 @@ std::vector<Placement> AssignmentSearch::neighboursOf(const Placement &current,
   return result;
 }
 
-/// Steepest steps from `current` as long as they help.
+/// The many placements with `stage` in two, or with other groups for two stages, or with groups of
+/// several types.
+std::vector<Placement> AssignmentSearch::wideNeighboursOf(const Placement &current,
+                                                          size_t stage) const {
+  std::vector<Placement> result;
+  addMixtures(current, stage, result);
+  addDivisions(current, stage, result);
+  if (stage + 1 < current.stages.size())
+    addPairs(current, stage, result);
+  return result;
+}
+
+/// Steps that help from `current`. The wide neighbourhood follows where the narrow one has none.
 void AssignmentSearch::climb(Placement current) {
   current = apart(std::move(current));
   double objective = tryPlacement(current);
-  for (bool improved = true; improved && !exhausted();) {
-    improved = false;
+  while (!exhausted()) {
+    if (improveStages(current, objective, &AssignmentSearch::neighboursOf))
+      continue;
     std::vector<Placement> others;
-    for (size_t stage = 0; stage < current.stages.size(); ++stage)
-      for (Placement &other : neighboursOf(current, stage))
-        others.push_back(std::move(other));
     for (int microBatches : evaluator.space.microBatches) {
       others.push_back(current);
       others.back().microBatches = microBatches;
     }
-    for (Placement &other : others) {
-      if (exhausted())
-        return;
-      for (PlacedStage &stage : other.stages)
-        stage.decideAnew();
-      double value = tryPlacement(other);
-      if (value >= objective)
-        continue;
+    if (!takeBetter(others, current, objective) &&
+        !improveStages(current, objective, &AssignmentSearch::wideNeighboursOf))
+      return;
+  }
+}
+
+/// The best step at each stage in turn.
+bool AssignmentSearch::improveStages(Placement &current, double &objective, Neighbours neighbours) {
+  const double before = objective;
+  for (size_t stage = 0; stage < current.stages.size() && !exhausted(); ++stage) {
+    std::vector<Placement> others = (this->*neighbours)(current, stage);
+    takeBetter(others, current, objective);
+  }
+  return objective < before;
+}
+
+/// Whether some of `others` are better than `current`, which becomes the best of them.
+bool AssignmentSearch::takeBetter(std::vector<Placement> &others, Placement &current,
+                                  double &objective) {
+  const double before = objective;
+  for (Placement &other : others) {
+    if (exhausted())
+      break;
+    for (PlacedStage &stage : other.stages)
+      stage.decideAnew();
+    if (double value = tryPlacement(other); value < objective) {
       objective = value;
       current = std::move(other);
-      improved = true;
     }
   }
+  return objective < before;
 }
 
 void AssignmentSearch::climbFromFewCounts() {
@@ -313,8 +373,10 @@ void AssignmentSearch::descend() {
 Placement AssignmentSearch::shaken(Placement from) {
   from = apart(std::move(from));
   for (int moves = 1 + draw(random, 5); moves > 0; --moves) {
-    std::vector<Placement> others =
-        neighboursOf(from, size_t(draw(random, int(from.stages.size()))));
+    const size_t stage = size_t(draw(random, int(from.stages.size())));
+    std::vector<Placement> others = neighboursOf(from, stage);
+    for (Placement &other : wideNeighboursOf(from, stage))
+      others.push_back(std::move(other));
     if (!others.empty())
       from = std::move(others[size_t(draw(random, int(others.size())))]);
     if (draw(random, 4) == 0)

@@ -73,6 +73,11 @@ private:
   std::vector<Placement> neighboursOf(const Placement &current, size_t stage) const;
   void addDivisions(const Placement &current, size_t stage, std::vector<Placement> &into) const;
   void addPairs(const Placement &current, size_t stage, std::vector<Placement> &into) const;
+  void addMixtures(const Placement &current, size_t stage, std::vector<Placement> &into) const;
+  std::vector<Placement> wideNeighboursOf(const Placement &current, size_t stage) const;
+  using Neighbours = std::vector<Placement> (AssignmentSearch::*)(const Placement &, size_t) const;
+  bool improveStages(Placement &current, double &objective, Neighbours neighbours);
+  bool takeBetter(std::vector<Placement> &others, Placement &current, double &objective);
   void climb(Placement current);
   void climbFromFewCounts();
   Placement shaken(Placement from);

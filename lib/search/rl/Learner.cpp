@@ -16,13 +16,10 @@ constexpr int batchSize = 16, startsOfBatch = 4;
 constexpr int firstRollouts = 64; // before any learning
 /// Runs of tables before any learning; tables of the largest problems take longest to fill.
 constexpr size_t mostFilledAtFirst = 150'000;
-constexpr int moreMoves = 48;     // where a sizing of an assignment need not be its best
-constexpr int localMoves = 8;     // around the best rollout of a batch, and around the incumbent
-constexpr int patience = 25;      // rounds without a better plan
-constexpr int largePatience = 10; // on a large problem, whose rounds take long
-constexpr int largeProblem = 512; // blocks times types
-constexpr int lessPatience = 20;  // where local moves on groups and cuts follow
-constexpr int mostStarts = 3;     // of learning, each from the initial policy
+constexpr int moreMoves = 48; // where a sizing of an assignment need not be its best
+constexpr int localMoves = 8; // around the best rollout of a batch, and around the incumbent
+constexpr int patience = 25;  // rounds without a better plan
+constexpr int mostStarts = 3; // of learning, each from the initial policy
 constexpr double learningRate = 0.01, entropyWeight = 0.003, imitationWeight = 0.5;
 constexpr int64_t operationsPerWork = 500; // multiply-adds in the time of one stage cost
 constexpr size_t runsPerWork = 16;         // runs of a table in the time of one stage cost
@@ -324,14 +321,10 @@ void Learner::restart() {
 void Learner::learn(double share, const std::function<void(double, double)> &progress) {
   auto spent = [&] { return search.progress() > share || search.exhausted(); };
   draw(firstRollouts, /*refines=*/true);
-  const AssignmentSpace &space = environment.assignments;
-  const bool isLarge = space.blocks * space.types >= largeProblem;
-  const int rounds = !space.sizesAreExact() ? lessPatience : isLarge ? largePatience : patience;
-  const int starts = space.sizesAreExact() ? mostStarts : 2 * mostStarts;
-  for (int start = 0; start < starts && !spent(); ++start) {
+  for (int start = 0; start < mostStarts && !spent(); ++start) {
     if (start > 0)
       restart();
-    for (int idle = 0; idle < rounds && !spent(); ++idle) {
+    for (int idle = 0; idle < patience && !spent(); ++idle) {
       double before = search.bestScore();
       if (std::optional<VectorXd> gradient = explore())
         adam.step(std::move(*gradient), policy.parameters());
