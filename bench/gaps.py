@@ -2,10 +2,11 @@
 """How far are plans proven to be from the optimum, and what does that take? Compiles fixed workloads with
 default settings, one after another, and prints a table in Markdown.
 
-    bench/gaps.py [--only TEXT] [--json FILE]
+    bench/gaps.py [--only TEXT] [--json FILE] [--verify]
 
 "gap": plan against bound, as `compile` states it; "space": what the bound is about (docs/formats.md); "CPU": seconds
-of one process, reading the model and writing the plan included; "MB": the most memory that it had. LISTS names the
+of one process, reading the model and writing the plan included; "MB": the most memory that it had. With --verify,
+"verified": the gap that `heterplan verify` proves from the certificate, and the seconds of CPU that it takes. LISTS names the
 lists of models: whoever changes what is looked at adds a list, and the summary shows all of them.
 """
 
@@ -68,17 +69,36 @@ def compiled(work: Workload, folder: Path) -> dict[str, Any]:
     return result
 
 
+def verified(model: Path, cluster: str, plan: Path) -> dict[str, Any]:
+    """The gap that `verify` proves, and what that takes."""
+    with (plan.parent / "verified").open("w+") as output:
+        command = [HETERPLAN, "verify", str(plan), "--model", str(model), "--cluster", cluster, "--json"]
+        started = subprocess.Popen(command, stdout=output, stderr=subprocess.DEVNULL)
+        _, status, used = os.wait4(started.pid, 0)
+        started.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        found = json.load(output)
+    certificate = plan / "certificate.json"
+    return {
+        "verifyCpu": used.ru_utime + used.ru_stime,
+        "verifiedGap": found.get("optimality", {}).get("verifiedGap"),
+        "certificateBytes": certificate.stat().st_size if certificate.exists() else 0,
+    }
+
+
 def arguments_of(description: str | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="workloads whose name contains TEXT")
+    parser.add_argument("--verify", action="store_true", help="verify the gap of each plan, too")
     parser.add_argument("--json", type=Path, help="write what was seen to FILE")
     return parser.parse_args()
 
 
-def print_head(workloads: str) -> None:
+def print_head(workloads: str, verifies: bool = False) -> None:
     print(f"Workloads {workloads}: batch {BATCH}, default settings.\n")
-    print("| workload | stages | gap % | space | samples/s | $/10^6 samples | CPU s | MB |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
+    more = (" verified % | verify CPU s |", " --- | --- |") if verifies else ("", "")
+    print("| workload | stages | gap % | space | samples/s | $/10^6 samples | CPU s | MB |" + more[0])
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |" + more[1], flush=True)
 
 
 def finish(rows: dict[str, dict[str, Any]], file: Path | None) -> None:
@@ -90,7 +110,7 @@ def main() -> None:
     arguments = arguments_of(__doc__)
     rows: dict[str, dict[str, Any]] = {}
     newest = list(LISTS)[-1]
-    print_head(newest)
+    print_head(newest, arguments.verify)
     with tempfile.TemporaryDirectory() as name:
         for cluster in CLUSTERS:
             for model in LISTS[newest]:
@@ -101,6 +121,8 @@ def main() -> None:
                     fastest = rows.get(f"{model} {cluster} throughput", {})
                     row = run_goal(model, cluster, goal, fastest, Path(name))
                     rows[key] = row
+                    if arguments.verify and row["feasible"]:
+                        row |= verified(ROOT / "test/data/models" / f"{model}.onnx", cluster, Path(name) / "plan")
                     print(line(key, row), flush=True)
     for name, models in LISTS.items():
         summary(name, {key: row for key, row in rows.items() if key.split()[0] in models})
@@ -125,7 +147,29 @@ def line(key: str, row: dict[str, Any]) -> str:
     return (
         f"| {key} | {row['stages']} | {100 * row['gap']:.2f} | {row['searchSpace']} | {row['throughput']:.1f} "
         f"| {row['costPerMillionSamples']:.3f} | {row['cpu']:.1f} "
-        f"| {row['megabytes']:.0f} |"
+        f"| {row['megabytes']:.0f} |{verified_text(row)}"
+    )
+
+
+def verified_text(row: dict[str, Any]) -> str:
+    if "verifyCpu" not in row:
+        return ""
+    gap = row["verifiedGap"]
+    return f" {'not checked' if gap is None else f'{100 * gap:.2f}'} | {row['verifyCpu']:.1f} |"
+
+
+def verified_summary(rows: dict[str, dict[str, Any]]) -> None:
+    looked = [row for row in rows.values() if "verifyCpu" in row]
+    gaps = [100 * row["verifiedGap"] for row in looked if row["verifiedGap"] is not None]
+    if not gaps:
+        return
+    verify, compile_cpu = (sum(row[key] for row in looked) for key in ("verifyCpu", "cpu"))
+    slowest = max(row["verifyCpu"] / row["cpu"] for row in looked)
+    print(
+        f"Verified: {len(gaps)} of {len(looked)} plans, gap median {statistics.median(gaps):.2f} %, "
+        f"largest {max(gaps):.2f} %, at most 1 %: {sum(gap <= 1 for gap in gaps)}; CPU of verify {verify:.0f} s, "
+        f"of compile {compile_cpu:.0f} s, largest ratio {slowest:.1f}; largest certificate "
+        f"{max(row['certificateBytes'] for row in looked) / 1e3:.0f} kB."
     )
 
 
@@ -138,6 +182,7 @@ def summary(name: str, rows: dict[str, dict[str, Any]]) -> None:
             f"at most 1 %: {sum(gap <= 1 for gap in gaps)}; CPU median {statistics.median(times):.1f} s, "
             f"largest {max(times):.1f} s; most memory {max(row['megabytes'] for row in rows.values()):.0f} MB."
         )
+        verified_summary(rows)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ FILES = {
     "layers": ("LayerGraph", "*.layers.json: the layers of a model"),
     "profile": ("Profile", "*.profile.json: measured times, links and memory"),
     "plan": ("Plan", "plan.json: the decision and its prediction"),
+    "certificate": ("Certificate", "certificate.json: what the bound of a plan rests on"),
     "rank": ("RankProgram", "ranks/NNNN.json: the instructions of a rank"),
     "trace": ("Trace", "*.trace.json: a timeline"),
 }

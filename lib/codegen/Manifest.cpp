@@ -1,6 +1,7 @@
 #include "codegen/Manifest.h"
 
 #include "ir/AlternativePlan.h"
+#include "ir/Certificate.h"
 #include "support/Diagnostic.h"
 #include "support/Files.h"
 
@@ -97,6 +98,7 @@ Expected<Manifest> readManifest(StringRef directory) {
 bool isPackagePath(StringRef path) {
   path.consume_front("background/"); // the package of a background job
   static constexpr StringRef names[] = {"plan.json",
+                                        certificateName,
                                         "model.py",
                                         "launch.sh",
                                         wholeModelName,

@@ -6,6 +6,7 @@
 #include "codegen/Report.h"
 #include "codegen/WeightReferences.h"
 #include "codegen/Weights.h"
+#include "ir/Certificate.h"
 #include "ir/FileForms.h"
 #include "support/Diagnostic.h"
 #include "support/Files.h"
@@ -254,6 +255,9 @@ Error writeContents(Contents &contents, const Package &package) {
       return error;
   if (Error error = contents.write("plan.json", toJson(package.plan)))
     return error;
+  if (!package.certificate.empty())
+    if (Error error = contents.write(certificateName, package.certificate))
+      return error;
   if (Error error = writeRanks(contents, package.program, package.threads))
     return error;
   if (Error error = writeParetoFront(contents, package.front))

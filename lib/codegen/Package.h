@@ -42,6 +42,8 @@ struct Package {
   const DividedModel *divided = nullptr;
   /// False: values that lie in files of the model are referred to, by weights/stage-NNNN.json.
   bool copiesWeights = true;
+  /// The text of certificate.json; empty: there is none.
+  std::string certificate = {};
   int threads = 1; // that make the text of the ranks; without effect on it
 };
 

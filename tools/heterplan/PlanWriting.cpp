@@ -8,6 +8,7 @@
 #include "ir/PlanShards.h"
 #include "search/verify/Binding.h"
 #include "search/verify/Checker.h"
+#include "search/verify/bound/OptimalityBound.h"
 
 using namespace heterplan;
 using namespace llvm;
@@ -39,6 +40,8 @@ Error heterplan::writePlan(const Plan &plan, const PlanningInputs &inputs,
   package.divided = inputs.divided ? &*inputs.divided : nullptr;
   package.threads = inputs.searching.threads;
   package.copiesWeights = !options.noWeights;
+  if (auto certificate = certify(plan, problem.graph, problem.cluster, *problem.costs))
+    package.certificate = toJson(*certificate);
   std::optional<Package> background;
   if (const PlannedCopy *copy = beside.copy) {
     background.emplace(Package{copy->plan, copy->layers, copy->program, copy->timeline,

@@ -12,12 +12,15 @@
 #include "search/verify/Checker.h"
 #include "search/verify/ShardRules.h"
 #include "search/verify/Statements.h"
+#include "search/verify/bound/OptimalityBound.h"
 #include "support/JsonWriter.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Format.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace heterplan;
@@ -38,10 +41,17 @@ struct Unchecked {
   std::vector<const char *> fields = {};
 };
 
+/// The gap that a certificate proves, and the one that the plan states.
+struct Optimality {
+  VerifiedBound verified;
+  double claimedGap = 0;
+};
+
 /// The checks, and the claims of the plan that were not checked.
 struct Report {
   std::vector<Finding> findings;
   std::vector<Unchecked> unchecked;
+  std::optional<Optimality> optimality = std::nullopt;
 
   bool holds() const {
     return all_of(findings, [](const Finding &finding) { return finding.check.holds; });
@@ -77,6 +87,20 @@ void printFailures(const Report &report) {
              << (finding.because.empty() ? "" : ": " + finding.because) << '\n';
 }
 
+/// A gap in per cent that is at least `gap`.
+std::string gapText(double gap) {
+  std::string text;
+  raw_string_ostream(text) << format("%.2f %%", std::max(0.0, std::ceil(gap * 1e4 - 1e-6) / 100));
+  return text;
+}
+
+void printOptimality(const Report &report) {
+  if (!report.optimality)
+    return;
+  outs() << "optimality: gap of at most " << gapText(report.optimality->verified.gap)
+         << " verified; the search claims " << gapText(report.optimality->claimedGap) << '\n';
+}
+
 void printSummary(const Report &report) {
   size_t all = report.findings.size();
   size_t failed = count_if(report.findings, [](const Finding &each) { return !each.check.holds; });
@@ -91,6 +115,7 @@ void printSummary(const Report &report) {
   if (!unchecked.empty())
     outs() << "; not checked (" << unchecked.size() << "): " << join(unchecked, ", ");
   outs() << '\n';
+  printOptimality(report);
 }
 
 void writeFinding(JsonWriter &json, const Finding &finding) {
@@ -112,6 +137,12 @@ void printJson(const Report &report) {
       for (const Finding &finding : report.findings)
         writeFinding(json, finding);
     });
+    if (const std::optional<Optimality> &optimality = report.optimality)
+      json.attributeObject("optimality", [&] {
+        json.attribute("verifiedGap", optimality->verified.gap);
+        json.attribute("verifiedBound", optimality->verified.bound);
+        json.attribute("claimedGap", optimality->claimedGap);
+      });
     json.attributeArray("notChecked", [&] {
       for (const Unchecked &each : report.unchecked)
         json.object([&] {
@@ -140,9 +171,6 @@ std::optional<Report> foreignModel(const Plan &plan, const LayerGraph &graph,
 
 /// The claims that nobody checks yet.
 void addClaims(const Plan &plan, Report &report) {
-  report.unchecked.push_back({"optimality",
-                              "the search proved it; there is no certificate to check",
-                              {"lowerBound", "gap", "optimal"}});
   report.unchecked.push_back(
       {"search",
        "the plan names its strategy, its seed, whether it was interrupted, and what was left out",
@@ -155,6 +183,31 @@ void addClaims(const Plan &plan, Report &report) {
   if (!plan.alternatives.empty())
     report.unchecked.push_back(
         {"alternatives", "the plan of the other kind is not kept", {"alternatives"}});
+}
+
+/// Works the bound out from the certificate in `directory`. A smaller gap that the search claims
+/// stays a claim.
+void addOptimality(const PlanInputs &inputs, const std::string &directory, Report &report) {
+  const Plan &plan = inputs.plan;
+  auto notChecked = [&](const std::string &why) {
+    report.unchecked.push_back({"optimality", why, {"lowerBound", "gap", "optimal"}});
+  };
+  if (!report.holds())
+    return notChecked("the plan itself or its files fail");
+  const LayerGraph &graph = inputs.graph;
+  const Cluster &cluster = inputs.costs.cluster;
+  const CostModel &costs = *inputs.costs.model;
+  if (std::string obstacle = boundObstacle(plan, graph, cluster, costs); !obstacle.empty())
+    return notChecked(obstacle);
+  const std::string path = directory + "/" + certificateName;
+  if (!sys::fs::exists(path))
+    return notChecked("there is no " + std::string(certificateName) + " beside the plan");
+  Expected<Certificate> certificate = readCertificate(path);
+  if (!certificate)
+    return notChecked(toText(certificate.takeError()));
+  report.optimality = Optimality{verifyBound(plan, *certificate, graph, cluster, costs), plan.gap};
+  if (report.optimality->verified.gap > plan.gap + 1e-9)
+    notChecked("the search claims a smaller gap than the certificate proves");
 }
 
 /// Checks the files that were written with the plan in `directory`.
@@ -263,6 +316,7 @@ Expected<Report> examine(const PlanInputs &inputs, const VerifyOptions &options)
   }
   if (Error error = addBackground(inputs.plan, options, report))
     return error;
+  addOptimality(inputs, directory, report);
   addClaims(inputs.plan, report);
   return report;
 }

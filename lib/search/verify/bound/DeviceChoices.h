@@ -1,0 +1,84 @@
+// The devices that a stage may have, for the bounds of the checker: numbers of devices of one type
+// that give the same largest share of a micro-batch are one choice, with the least that any of them
+// takes.
+#pragma once
+
+#include "cost/Collectives.h"
+#include "ir/Plan.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <utility>
+#include <vector>
+
+namespace heterplan {
+
+/// The least that the messages of a stage's boundaries take, over the network and within a node.
+struct LeastLink {
+  Seconds latency{};
+  double secondsPerByte = 0; // of the samples of one device
+};
+
+/// `fewest` to `most` devices of one type, of which the largest share of a micro-batch has `share`
+/// samples; or some devices of several types. Times are lower bounds for each number of devices,
+/// and for each way in which they may lie in nodes.
+struct DeviceChoice {
+  llvm::SmallVector<std::pair<int, int>, 2> slots; // type, and the devices of it that are taken
+  int64_t share = 1;                               // of several types: the least of a largest share
+  int fewest = 1, most = 1;
+  CollectiveCost reduce, lookup, lookupGradient, tied;
+  LeastLink link;              // of boundaries
+  bool wholeModelOnly = false; // for plans of one stage
+
+  bool isMixed() const { return slots.size() > 1; }
+  int type() const { return slots.front().first; } // if it is not mixed
+};
+
+/// The parts of a search space that a plan states it left out (docs/formats.md).
+struct StatedSpace {
+  bool omitsMixes = false;   // but for one stage on parts of what there is
+  bool omitsSpreads = false; // more nodes than devices fill
+  bool omitsPieces = false;  // other parts of a node than pieces of it
+  explicit StatedSpace(const Plan &plan);
+};
+
+class DeviceChoices {
+public:
+  /// `plan` states the limits on devices; both outlive this.
+  DeviceChoices(const Plan &plan, const Cluster &cluster);
+
+  /// Devices of `type` that a plan may have.
+  int available(int type) const { return limits[size_t(type)]; }
+  /// The choices for micro-batches of `batch` samples, those of several types last.
+  std::vector<DeviceChoice> choicesFor(int64_t batch) const;
+  /// Whether all groups of several types are choices, and they are too many.
+  bool hasTooManyMixes() const { return tooMany; }
+  const StatedSpace space;
+
+private:
+  /// The least costs of a group, however its devices lie in nodes.
+  struct Least {
+    CollectiveCost reduce, lookup, lookupGradient, tied;
+    int inNode = 1; // fewest devices in the node with the most of them
+  };
+  std::vector<Spread> spreadsOf(int type, int devices) const;
+  Least costsOf(llvm::ArrayRef<std::pair<int, int>> counts) const;
+  DeviceChoice choice(int type, int64_t share, int fewest, int most) const;
+  LeastLink linkOf(llvm::ArrayRef<std::pair<int, int>> counts, int inNode, bool &isAlone) const;
+  int slotsOf(int type, int devices) const;
+  void listPartsOfAll();
+  void listAllMixes();
+  void addMix(const std::vector<int> &own, bool wholeModelOnly);
+
+  const Plan &plan;
+  const Cluster &cluster;
+  std::vector<int> limits;                // by type
+  std::vector<std::vector<Least>> counts; // by type and number of devices
+  std::vector<int> perNode;               // by type: devices of its smallest node
+  std::vector<int> nodes;                 // by type: how many have devices of it
+  std::vector<DeviceChoice> mixes;
+  bool tooMany = false;
+};
+
+} // namespace heterplan

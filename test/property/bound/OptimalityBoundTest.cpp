@@ -1,0 +1,163 @@
+// Bounds that the checker verifies: none is better than the best plan, whatever the certificate
+// says.
+#include "search/verify/bound/OptimalityBound.h"
+#include "search/Search.h"
+#include "support/RandomProblem.h"
+
+#include "gtest/gtest.h"
+
+#include <limits>
+#include <memory>
+#include <random>
+
+using namespace heterplan;
+using heterplan::test::RandomProblem;
+
+namespace {
+constexpr int problems = 250, faults = 200;
+
+/// The best plan of a random problem, if the search proves one, and the same plan with a figure
+/// that is worse than it is, which a bound must not take for granted.
+struct Instance {
+  std::shared_ptr<const RandomProblem> random; // has the costs
+  Problem problem;
+  double best = 0;
+  Plan stated;
+
+  static std::optional<Instance> of(uint64_t seed) {
+    auto random = std::make_shared<const RandomProblem>(seed);
+    Problem problem = llvm::cantFail(random->problem());
+    SearchOutcome outcome = llvm::cantFail(search(problem, "auto", SearchOptions()));
+    if (!outcome.plan || !outcome.plan->optimal)
+      return std::nullopt;
+    Instance result{random, std::move(problem), outcome.plan->objectiveValue, *outcome.plan};
+    stateRequest(result.problem.request, result.stated);
+    result.stated.objectiveValue *= result.isCost() ? 1.5 : 1 / 1.5;
+    return result;
+  }
+
+  bool isCost() const { return stated.objective == Objective::Cost; }
+  std::optional<Certificate> certificate() const {
+    return certify(stated, problem.graph, problem.cluster, *problem.costs);
+  }
+  VerifiedBound bound(const Certificate &certificate) const {
+    return verifyBound(stated, certificate, problem.graph, problem.cluster, *problem.costs);
+  }
+  /// How much worse the best plan is than `bound`, relative; negative: the bound is false.
+  double distance(double bound) const {
+    return isCost() ? (best - bound) / best : (bound - best) / best;
+  }
+};
+
+TEST(OptimalityBound, IsNeverBetterThanTheBestPlan) {
+  int verified = 0, close = 0;
+  for (int seed = 0; seed < problems; ++seed) {
+    std::optional<Instance> instance = Instance::of(seed);
+    if (!instance)
+      continue;
+    std::optional<Certificate> certificate = instance->certificate();
+    if (!certificate)
+      continue;
+    ++verified;
+    const double distance = instance->distance(instance->bound(*certificate).bound);
+    EXPECT_GE(distance, -1e-9) << "seed " << seed;
+    close += distance < 0.1;
+  }
+  EXPECT_GT(verified, problems / 3);
+  EXPECT_GT(close, verified / 2) << "bounds of " << verified << " problems say little";
+}
+
+/// Changes a certificate, or the number of its micro-batches, at random.
+void plant(Certificate &certificate, std::mt19937_64 &random) {
+  auto real = [&](double low, double high) {
+    return std::uniform_real_distribution<double>(low, high)(random);
+  };
+  auto &intervals = certificate.intervals;
+  if (intervals.empty())
+    intervals.push_back({int(1 + random() % 8), 0, 0, {}, 0, 0});
+  const size_t index = random() % intervals.size();
+  CertifiedInterval &one = intervals[index];
+  one.devices.resize(3);
+  switch (random() % 8) {
+  case 0: // multipliers changed
+    for (double &multiplier : one.devices)
+      multiplier = (multiplier + real(0, 1)) * real(0, 10);
+    break;
+  case 1: // that make no sense
+    one.devices[random() % 3] =
+        random() % 2 ? -real(0, 100) : std::numeric_limits<double>::quiet_NaN();
+    break;
+  case 2:
+    one.budget = random() % 2 ? -real(0, 100) : std::numeric_limits<double>::infinity();
+    break;
+  case 3:
+    one.seconds += random() % 2 ? real(0, 1e6) : -real(0, 10);
+    break;
+  case 4: // an interval left out
+    intervals.erase(intervals.begin() + long(index));
+    break;
+  case 5: // the intervals of a number of micro-batches left out
+    for (CertifiedInterval &each : intervals)
+      each.microBatches += each.microBatches == one.microBatches ? 1000 : 0;
+    break;
+  case 6: // interval bounds raised
+    one.slowestAbove = one.slowestAbove * real(1, 10) + real(0, 10);
+    break;
+  case 7:
+    one.iterationAbove += real(0, 100);
+    break;
+  }
+}
+
+TEST(OptimalityBound, PlantedFaultsVerifyNoFalseBound) {
+  std::mt19937_64 random(7);
+  int planted = 0, weaker = 0;
+  for (int seed = 0; planted < faults; ++seed) {
+    ASSERT_LT(seed, problems);
+    std::optional<Instance> instance = Instance::of(seed);
+    std::optional<Certificate> certificate;
+    if (!instance || !(certificate = instance->certificate()) || certificate->intervals.empty())
+      continue;
+    const double sound = instance->distance(instance->bound(*certificate).bound);
+    for (int i = 0; i < 4 && planted < faults; ++i, ++planted) {
+      Certificate changed = *certificate;
+      for (int count = 0; count <= i; ++count)
+        plant(changed, random);
+      const double distance = instance->distance(instance->bound(changed).bound);
+      EXPECT_GE(distance, -1e-9) << "seed " << seed;
+      weaker += distance > sound + 1e-6;
+    }
+  }
+  EXPECT_GT(weaker, faults / 8); // the multipliers matter
+}
+
+TEST(OptimalityBound, ARaisedClaimDoesNotChangeTheBound) {
+  int raised = 0;
+  for (int seed = 0; raised < 20 && seed < problems; ++seed) {
+    std::optional<Instance> instance = Instance::of(seed);
+    std::optional<Certificate> certificate;
+    if (!instance || !(certificate = instance->certificate()))
+      continue;
+    ++raised;
+    const VerifiedBound before = instance->bound(*certificate);
+    instance->stated.lowerBound = instance->stated.objectiveValue;
+    instance->stated.gap = 0;
+    instance->stated.optimal = true;
+    EXPECT_EQ(instance->bound(*certificate).bound, before.bound);
+    EXPECT_GT(before.gap, 0.3); // the plan is stated to be worse than it is
+  }
+  EXPECT_EQ(raised, 20);
+}
+
+TEST(OptimalityBound, SaysWhyThereIsNone) {
+  for (int seed = 0; seed < problems; ++seed)
+    if (std::optional<Instance> instance = Instance::of(seed)) {
+      instance->stated.overlapsSums = true;
+      const Problem &problem = instance->problem;
+      EXPECT_EQ(boundObstacle(instance->stated, problem.graph, problem.cluster, *problem.costs),
+                "bounds with overlapped gradient sums are not checked");
+      EXPECT_FALSE(instance->certificate());
+      return;
+    }
+}
+} // namespace
