@@ -22,7 +22,7 @@ constexpr double intervalRatio = 1.3;
 constexpr size_t mostFirstIntervals = 24;
 constexpr int firstSteps = 40, laterSteps = 12;
 constexpr size_t mostCells = 96;         // of one number of micro-batches
-constexpr size_t mostWork = 500'000'000; // stages on paths, of a certificate
+constexpr size_t mostWork = 100'000'000; // stages on paths, of a certificate
 constexpr size_t mostIntervals = 6000;   // of a certificate
 constexpr double worthSplitting = 1e-3;  // of the iteration
 
