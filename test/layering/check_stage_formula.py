@@ -36,6 +36,7 @@ FORMULAS = (
         {
             "lib/cost/StageCost.cpp": "searches",
             "lib/search/verify/Reevaluation.cpp": "the checker",
+            "lib/search/verify/bound/DeviceChoices.cpp": "the checker",
             "lib/cost/ShardGroups.cpp": "layers that several devices share",
         },
         "stageCost()",
