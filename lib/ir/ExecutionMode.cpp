@@ -1,5 +1,7 @@
 #include "ir/ExecutionMode.h"
 
+#include "ir/AdmittedModes.h"
+
 namespace heterplan {
 
 const char *nameOf(RecomputePolicy policy) {
@@ -24,6 +26,18 @@ bool ModeRequest::admits(const ExecutionMode &mode, int replicas) const {
   const bool recomputesAsAsked = mode.recomputes ? mayRecompute() : !mustRecompute();
   const bool dividesAsAsked = !shardState || replicas == 1 || *shardState == mode.sharding.state;
   return recomputesAsAsked && dividesAsAsked;
+}
+
+std::vector<ExecutionMode> admittedModes(const ModeRequest &request, int replicas) {
+  std::vector<ExecutionMode> modes;
+  for (bool recomputes : {false, true})
+    for (StateSharding each : {StateSharding::Optimizer, StateSharding::None,
+                               StateSharding::Gradients, StateSharding::Parameters}) {
+      const ExecutionMode mode{recomputes, {each}};
+      if ((replicas > 1 || each == StateSharding::None) && request.admits(mode, replicas))
+        modes.push_back(mode);
+    }
+  return modes;
 }
 
 } // namespace heterplan

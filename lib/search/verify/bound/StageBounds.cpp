@@ -1,6 +1,7 @@
 #include "search/verify/bound/StageBounds.h"
 
 #include "cost/Memory.h"
+#include "ir/AdmittedModes.h"
 #include "search/verify/IterationFacts.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -240,20 +241,6 @@ bool StageBounds::fits(int begin, int end, int type, int most, bool rowsAreEven,
   return need <= device.memory * (plan.memoryPart() * tolerance);
 }
 
-/// The fastest first: those that keep activations, and of these the one that divides the state of
-/// the optimizer.
-std::vector<ExecutionMode> StageBounds::modesFor(int replicas) const {
-  std::vector<ExecutionMode> modes;
-  for (bool recomputes : {false, true})
-    for (StateSharding each : {StateSharding::Optimizer, StateSharding::None,
-                               StateSharding::Gradients, StateSharding::Parameters}) {
-      const ExecutionMode mode{recomputes, {each}};
-      if ((replicas > 1 || each == StateSharding::None) && plan.admits(mode, replicas))
-        modes.push_back(mode);
-    }
-  return modes;
-}
-
 /// The passes of several types are known together only.
 void StageBounds::addStage(StageList &list, int begin, int end, int index) {
   const DeviceChoice &choice = list.choices[size_t(index)];
@@ -261,7 +248,7 @@ void StageBounds::addStage(StageList &list, int begin, int end, int index) {
   if (choice.isMixed()) {
     const double both = mixedTime(choice, begin, end, m, inFlight);
     if (std::isfinite(both))
-      addMode(list, begin, end, index, {0, both, 0}, modesFor(choice.most).front());
+      addMode(list, begin, end, index, {0, both, 0}, admittedModes(plan, choice.most).front());
     return;
   }
   const Times &times = timesOf(choice.type(), choice.share);
@@ -269,13 +256,14 @@ void StageBounds::addStage(StageList &list, int begin, int end, int index) {
   const double forward = to.forward - from.forward;
   const Passes computed{forward, computingOf(times, begin, end, m) - forward,
                         to.update - from.update};
-  for (const ExecutionMode &mode : modesFor(choice.most)) {
+  for (const ExecutionMode &mode : admittedModes(plan, choice.most)) {
     if (!fits(begin, end, choice.type(), choice.most, /*rowsAreEven=*/true, double(choice.share),
               inFlight, mode))
       continue;
     addMode(list, begin, end, index, computed, mode);
     // No other mode is faster than one that keeps all and divides at most the optimizer's state.
-    if (!mode.recomputes && (mode.sharding.scattersAtEnd() || choice.most == 1 || plan.shardState))
+    if (!mode.recomputes && (mode.sharding.scattersAtEnd() || choice.most == 1 ||
+                             plan.mustDivideState() || !plan.mayDivideState()))
       return;
   }
 }
@@ -435,7 +423,7 @@ double StageBounds::mixedTime(const DeviceChoice &choice, int begin, int end, in
   const std::vector<int64_t> shares = sharesOf(batch);
   if (shares.empty())
     return 0;
-  const std::vector<ExecutionMode> modes = modesFor(choice.most);
+  const std::vector<ExecutionMode> modes = admittedModes(plan, choice.most);
   std::vector<double> times;                           // that a share may take
   std::vector<std::pair<int, std::vector<double>>> by; // devices, and the times by share
   for (auto [type, count] : choice.slots) {

@@ -98,7 +98,6 @@ private:
   const std::vector<double> &perSample(int type, int64_t batch, int microBatches);
   double quickMixedTime(const DeviceChoice &choice, int begin, int end, int microBatches);
   double mixedTime(const DeviceChoice &choice, int begin, int end, int microBatches, int inFlight);
-  std::vector<ExecutionMode> modesFor(int replicas) const;
 
   const Plan &plan;
   const LayerGraph &graph;
