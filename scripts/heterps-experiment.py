@@ -68,7 +68,8 @@ def equal_evaluations(runs: list[dict], held_out: bool) -> str:
 
 
 def equal_runs(runs: list[dict], held_out: bool, best: dict[tuple, float]) -> list[dict]:
-    return [run for run in runs if run["held_out"] == held_out and "curve" in run and key_of(run) in best]
+    return [run for run in runs if run["held_out"] == held_out and not run.get("synchronous")
+            and "curve" in run and key_of(run) in best]
 
 
 def median_over(mine: list[dict], best: dict[tuple, float], count: int) -> float:
@@ -94,25 +95,47 @@ def ties(of: list[dict], name: str) -> float:
     return won / max(compared, 1)
 
 
-def synchronous(runs: list[dict]) -> str:
-    """How much worse than `auto` each strategy is under the synchronous iteration model, percent."""
+def synchronous_excess(runs: list[dict]) -> tuple[dict[str, dict[str, list[float]]], dict[str, list[float]]]:
+    """How much worse than `auto` plans are under the synchronous iteration model, in percent, by strategy and problem;
+    and the seconds of each strategy's runs."""
     of = [run for run in runs if run.get("synchronous")]
     auto = {run["instance"]: run["objective"] for run in of
             if run["strategy"] == "auto" and "objective" in run}
-    lines = ["| strategy | runs | without a plan | median % | 90 % | worst % | seconds: median | worst |",
-             "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
-    for name in sorted({run["strategy"] for run in of}):
-        mine = [run for run in of if run["strategy"] == name and run["instance"] in auto]
-        excess = []
-        for run in mine:
-            if "objective" in run:
-                ratio = run["objective"] / auto[run["instance"]]
-                excess.append(100 * ((1 / ratio if run["instance"].endswith("throughput") else ratio) - 1))
-        excess.sort()
-        seconds = [run["seconds"] for run in mine]
-        lines.append(f"| {name} | {len(mine)} | {len(mine) - len(excess)} | {statistics.median(excess):.2f} | "
-                     f"{excess[int(0.9 * (len(excess) - 1))]:.2f} | {excess[-1]:.2f} | "
-                     f"{statistics.median(seconds):.1f} | {max(seconds):.1f} |")
+    excess: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    seconds: dict[str, list[float]] = defaultdict(list)
+    for run in of:
+        name, instance = run["strategy"], run["instance"]
+        if instance not in auto:
+            continue
+        seconds[name].append(run["seconds"])
+        ratio = run["objective"] / auto[instance] if "objective" in run else math.inf
+        if instance.endswith("throughput"):
+            ratio = 1 / ratio if math.isfinite(ratio) else ratio
+        excess[name][instance].append(100 * (ratio - 1))
+    return excess, seconds
+
+
+def synchronous(runs: list[dict]) -> str:
+    lines = ["| strategy | problems | runs | without a plan | median % | 90 % | worst % | seconds: median | worst |",
+             "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    excess, seconds = synchronous_excess(runs)
+    for name in sorted(excess):
+        each = sorted(value for values in excess[name].values() for value in values)
+        found = [value for value in each if math.isfinite(value)]
+        lines.append(f"| {name} | {len(excess[name])} | {len(each)} | {len(each) - len(found)} | "
+                     f"{statistics.median(found):.2f} | {found[int(0.9 * (len(found) - 1))]:.2f} | {found[-1]:.2f} | "
+                     f"{statistics.median(seconds[name]):.1f} | {max(seconds[name]):.1f} |")
+    return "\n".join(lines)
+
+
+def synchronous_problems(runs: list[dict]) -> str:
+    """The problems on which some run of learning differs from `auto` by more than 1 %."""
+    lines = ["| problem | best % | median % | worst % |", "| --- | ---: | ---: | ---: |"]
+    rows = [(max(values), instance, values)
+            for instance, values in synchronous_excess(runs)[0]["rl-transformer"].items()
+            if max(map(abs, values)) > 1]
+    for worst, instance, values in sorted(rows, reverse=True):
+        lines.append(f"| {instance} | {min(values):.2f} | {statistics.median(values):.2f} | {worst:.2f} |")
     return "\n".join(lines)
 
 
@@ -221,15 +244,18 @@ def main() -> None:
     folder = Path(sys.argv[2])
     page = folder / "heterps.md"
     text = page.read_text()
-    for name, part in (("summary", summary(results)), ("details", details(results)),
-                       ("evaluations", equal_evaluations(runs, held_out=False)),
-                       ("held-out", equal_evaluations(runs, held_out=True)),
-                       ("zero-shot", zero_shot(runs)), ("synchronous", synchronous(runs))):
+    parts = {"evaluations": equal_evaluations(runs, held_out=False), "zero-shot": zero_shot(runs),
+             "synchronous": synchronous(runs), "synchronous-problems": synchronous_problems(runs)}
+    if any(run["held_out"] for run in runs):  # parts that were not run stay as they are
+        parts["held-out"] = equal_evaluations(runs, held_out=True)
+        plot_curves(runs, folder / "heterps-curves.svg")
+    if results:
+        parts |= {"summary": summary(results), "details": details(results)}
+        plot(results, folder / "heterps.svg")
+    for name, part in parts.items():
         text = re.sub(f"(<!-- {name} -->\n).*?(<!-- end -->)", lambda m: m[1] + part + "\n" + m[2], text,
                       flags=re.DOTALL)
     page.write_text(text)
-    plot(results, folder / "heterps.svg")
-    plot_curves(runs, folder / "heterps-curves.svg")
 
 
 if __name__ == "__main__":
