@@ -28,7 +28,7 @@ struct SearchLimits {
   /// A further limit on `work` is this times jobs · slots · sites: small problems end early.
   double workOfJob = 300;
   /// Jobs · slots · sites up to which every policy is run; beyond, only the fast ones.
-  double everyPolicy = 2e9;
+  double everyPolicy = 1e8;
   /// Jobs · slots · sites up to which all jobs are inserted one after another.
   double insertion = 4e9;
 };
