@@ -36,6 +36,7 @@ std::string toJson(const Certificate &certificate);
 llvm::Expected<Certificate> parseCertificate(llvm::StringRef text, llvm::StringRef path);
 llvm::Expected<Certificate> readCertificate(llvm::StringRef path);
 
+constexpr size_t mostCertifiedIntervals = 12'000;           // a file with more is refused
 constexpr const char *certificateName = "certificate.json"; // beside plan.json
 
 } // namespace heterplan

@@ -4,6 +4,7 @@
 
 #include "heterplan.pb.h"
 
+#include "support/Diagnostic.h"
 #include "support/Files.h"
 
 using namespace llvm;
@@ -35,6 +36,10 @@ Expected<Certificate> parseCertificate(StringRef text, StringRef path) {
   v1::Certificate form;
   if (Error error = parseMessage(source, form, "schemaVersion", /*versionOptional=*/false))
     return error;
+  if (size_t(form.intervals_size()) > mostCertifiedIntervals)
+    return Diagnostic(Diag::OutOfRange, source.at("intervals"))
+           << "there are " << form.intervals_size() << " intervals; at most "
+           << mostCertifiedIntervals << " are accepted";
   Certificate certificate{form.model_fingerprint(),
                           form.cluster_fingerprint(),
                           {form.device_types().begin(), form.device_types().end()},
