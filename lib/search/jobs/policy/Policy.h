@@ -27,7 +27,8 @@ struct SearchLimits {
   double work = 1e7;
   /// A further limit on `work` is this times jobs · slots · sites: small problems end early.
   double workOfJob = 300;
-  /// Jobs · slots · sites up to which every policy is run; beyond, only the fast ones.
+  /// Jobs · slots · sites up to which every policy is run; beyond, only the fast ones. With 10⁹
+  /// all of them took more than 11 minutes, and the fast ones one.
   double everyPolicy = 1e8;
   /// Jobs · slots · sites up to which all jobs are inserted one after another.
   double insertion = 4e9;

@@ -120,9 +120,8 @@ std::optional<Columns> columnsOf(size_t fields) {
 constexpr const char *forms =
     "tab-separated lines 'type, command, steps argument, needs data directory, total steps, "
     "arrival, scale factor' (a working directory may follow the command) or 'type, command, "
-    "working "
-    "directory, steps argument, needs data directory, total steps, scale factor, weight, SLO, "
-    "arrival'";
+    "working directory, steps argument, needs data directory, total steps, scale factor, weight, "
+    "SLO, arrival'";
 
 /// A number that the trace must state.
 double stated(SeparatedLines &lines, size_t column, const char *what) {
