@@ -18,7 +18,6 @@ struct LocalOptions {
   std::string memory;                // --memory
   bool machine = false;              // --machine
   std::string device, output;
-  bool json = false;
 
   bool any() const { return machine || !link.empty() || !memory.empty(); }
 };

@@ -166,9 +166,16 @@ Expected<ExitStatus> measure(const ProfileCommand &command, const ProfileJob &jo
 Expected<ExitStatus> profile(const ProfileCommand &command) {
   if (!command.check.empty())
     return checkProfiles(command);
-  LocalOptions local{command.link,   command.ranks,      command.hosts,  command.nodeRank,
-                     command.port,   command.timeBudget, command.memory, command.machine,
-                     command.device, command.output};
+  LocalOptions local{.link = command.link,
+                     .ranks = command.ranks,
+                     .hosts = command.hosts,
+                     .nodeRank = command.nodeRank,
+                     .port = command.port,
+                     .timeBudget = command.timeBudget,
+                     .memory = command.memory,
+                     .machine = command.machine,
+                     .device = command.device,
+                     .output = command.output};
   if (Error error = checkHosts(local))
     return error;
   if (local.any())
