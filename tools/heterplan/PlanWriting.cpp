@@ -13,6 +13,16 @@
 using namespace heterplan;
 using namespace llvm;
 
+namespace {
+/// The text of a certificate; "" if there is none. It takes time that a limit leaves no room for.
+std::string certificateOf(const Plan &plan, const Problem &problem, const CompileOptions &options) {
+  if (!options.timeLimit.empty() || plan.interrupted)
+    return "";
+  OptimalityBound bound(plan, problem.graph, problem.cluster, *problem.costs);
+  return bound.obstacle().empty() ? toJson(bound.certify()) : "";
+}
+} // namespace
+
 Error heterplan::writePlan(const Plan &plan, const PlanningInputs &inputs,
                            const CompileOptions &options, const Beside &beside) {
   const Problem &problem = inputs.problem;
@@ -40,8 +50,7 @@ Error heterplan::writePlan(const Plan &plan, const PlanningInputs &inputs,
   package.divided = inputs.divided ? &*inputs.divided : nullptr;
   package.threads = inputs.searching.threads;
   package.copiesWeights = !options.noWeights;
-  if (auto certificate = certify(plan, problem.graph, problem.cluster, *problem.costs))
-    package.certificate = toJson(*certificate);
+  package.certificate = certificateOf(plan, problem, options);
   std::optional<Package> background;
   if (const PlannedCopy *copy = beside.copy) {
     background.emplace(Package{copy->plan, copy->layers, copy->program, copy->timeline,

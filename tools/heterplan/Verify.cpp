@@ -194,18 +194,16 @@ void addOptimality(const PlanInputs &inputs, const std::string &directory, Repor
   };
   if (!report.holds())
     return notChecked("the plan itself or its files fail");
-  const LayerGraph &graph = inputs.graph;
-  const Cluster &cluster = inputs.costs.cluster;
-  const CostModel &costs = *inputs.costs.model;
-  if (std::string obstacle = boundObstacle(plan, graph, cluster, costs); !obstacle.empty())
-    return notChecked(obstacle);
+  OptimalityBound bound(plan, inputs.graph, inputs.costs.cluster, *inputs.costs.model);
+  if (!bound.obstacle().empty())
+    return notChecked(bound.obstacle());
   const std::string path = directory + "/" + certificateName;
   if (!sys::fs::exists(path))
     return notChecked("there is no " + std::string(certificateName) + " beside the plan");
   Expected<Certificate> certificate = readCertificate(path);
   if (!certificate)
     return notChecked(toText(certificate.takeError()));
-  report.optimality = Optimality{verifyBound(plan, *certificate, graph, cluster, costs), plan.gap};
+  report.optimality = Optimality{bound.verify(*certificate), plan.gap};
   if (report.optimality->verified.gap > plan.gap + 1e-9)
     notChecked("the search claims a smaller gap than the certificate proves");
 }

@@ -37,12 +37,14 @@ struct Instance {
   }
 
   bool isCost() const { return stated.objective == Objective::Cost; }
+  OptimalityBound bounds() const {
+    return OptimalityBound(stated, problem.graph, problem.cluster, *problem.costs);
+  }
   std::optional<Certificate> certificate() const {
-    return certify(stated, problem.graph, problem.cluster, *problem.costs);
+    OptimalityBound all = bounds();
+    return all.obstacle().empty() ? std::optional(all.certify()) : std::nullopt;
   }
-  VerifiedBound bound(const Certificate &certificate) const {
-    return verifyBound(stated, certificate, problem.graph, problem.cluster, *problem.costs);
-  }
+  VerifiedBound bound(const Certificate &certificate) const { return bounds().verify(certificate); }
   /// How much worse the best plan is than `bound`, relative; negative: the bound is false.
   double distance(double bound) const {
     return isCost() ? (best - bound) / best : (bound - best) / best;
@@ -153,10 +155,14 @@ TEST(OptimalityBound, SaysWhyThereIsNone) {
   for (int seed = 0; seed < problems; ++seed)
     if (std::optional<Instance> instance = Instance::of(seed)) {
       instance->stated.overlapsSums = true;
-      const Problem &problem = instance->problem;
-      EXPECT_EQ(boundObstacle(instance->stated, problem.graph, problem.cluster, *problem.costs),
+      EXPECT_EQ(instance->bounds().obstacle(),
                 "bounds with overlapped gradient sums are not checked");
       EXPECT_FALSE(instance->certificate());
+      instance->stated.overlapsSums = false;
+      instance->stated.searchSpaceLimits.clear();
+      for (NodeGroup &nodes : instance->problem.cluster.nodes)
+        nodes.count = 1'000'000;
+      EXPECT_EQ(instance->bounds().obstacle(), "there are too many ways to place devices in nodes");
       return;
     }
 }

@@ -16,6 +16,7 @@ namespace {
 constexpr int mostTypesInSubsets = 6; // docs/formats.md
 constexpr int halvings = 4;           // all, 1/2, 1/4, 1/8
 constexpr size_t mostMixes = 16'384;
+constexpr double mostWays = 1e5;
 
 /// The less in every part.
 CollectiveCost lesser(const CollectiveCost &a, const CollectiveCost &b) {
@@ -52,6 +53,22 @@ StatedSpace::StatedSpace(const Plan &plan) {
 
 DeviceChoices::DeviceChoices(const Plan &plan, const Cluster &cluster)
     : space(plan), plan(plan), cluster(cluster) {
+  readLimits();
+  checkSize();
+  if (!reason.empty())
+    return;
+  for (int type = 0; type < int(cluster.types.size()); ++type) {
+    counts.emplace_back(1);
+    for (int count = 1; count <= available(type); ++count)
+      counts.back().push_back(costsOf({{type, count}}));
+  }
+  if (space.omitsMixes)
+    listPartsOfAll();
+  else
+    listAllMixes();
+}
+
+void DeviceChoices::readLimits() {
   for (int type = 0; type < int(cluster.types.size()); ++type) {
     const DeviceType &device = cluster.types[size_t(type)];
     int limit = cluster.deviceCount(type), smallest = 0, all = 0;
@@ -68,15 +85,22 @@ DeviceChoices::DeviceChoices(const Plan &plan, const Cluster &cluster)
     perNode.push_back(smallest);
     nodes.push_back(all);
   }
-  for (int type = 0; type < int(cluster.types.size()); ++type) {
-    counts.emplace_back(1);
-    for (int count = 1; count <= available(type); ++count)
-      counts.back().push_back(costsOf({{type, count}}));
+}
+
+/// Without work that grows with the devices: a cluster may have millions.
+void DeviceChoices::checkSize() {
+  std::set<std::string> names;
+  double ways = 0; // in which devices of one type may lie in nodes
+  for (int type = 0; type < int(limits.size()); ++type) {
+    if (available(type) == 0)
+      continue;
+    if (!names.insert(cluster.types[size_t(type)].stated()).second)
+      reason = "bounds for a device type in unequal nodes are not checked";
+    const double used = std::min(available(type), nodes[size_t(type)]);
+    ways += available(type) * (space.omitsSpreads ? 1 : used * perNode[size_t(type)]);
   }
-  if (space.omitsMixes)
-    listPartsOfAll();
-  else
-    listAllMixes();
+  if (reason.empty() && ways > mostWays)
+    reason = "there are too many ways to place devices in nodes";
 }
 
 /// The ways in which devices of a type may lie in its nodes.
@@ -229,7 +253,7 @@ void DeviceChoices::listAllMixes() {
       }
     all = std::move(longer);
     if (all.size() > mostMixes) {
-      tooMany = true;
+      reason = "there are too many mixes of device types";
       return;
     }
   }

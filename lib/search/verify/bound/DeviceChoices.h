@@ -9,6 +9,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -52,8 +53,8 @@ public:
   int available(int type) const { return limits[size_t(type)]; }
   /// The choices for micro-batches of `batch` samples, those of several types last.
   std::vector<DeviceChoice> choicesFor(int64_t batch) const;
-  /// Whether all groups of several types are choices, and they are too many.
-  bool hasTooManyMixes() const { return tooMany; }
+  /// Why the choices are not worked out; "" if they are.
+  const std::string &obstacle() const { return reason; }
   const StatedSpace space;
 
 private:
@@ -62,6 +63,8 @@ private:
     CollectiveCost reduce, lookup, lookupGradient, tied;
     int inNode = 1; // fewest devices in the node with the most of them
   };
+  void readLimits();
+  void checkSize();
   std::vector<Spread> spreadsOf(int type, int devices) const;
   Least costsOf(llvm::ArrayRef<std::pair<int, int>> counts) const;
   DeviceChoice choice(int type, int64_t share, int fewest, int most) const;
@@ -78,7 +81,7 @@ private:
   std::vector<int> perNode;               // by type: devices of its smallest node
   std::vector<int> nodes;                 // by type: how many have devices of it
   std::vector<DeviceChoice> mixes;
-  bool tooMany = false;
+  std::string reason;
 };
 
 } // namespace heterplan

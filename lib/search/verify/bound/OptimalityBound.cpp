@@ -21,10 +21,10 @@ constexpr double goodEnough = 1 - 1e-3; // of the plan: gaps below that are not 
 constexpr double intervalRatio = 1.3;
 constexpr size_t mostFirstIntervals = 24;
 constexpr int firstSteps = 40, laterSteps = 12;
-constexpr size_t mostCells = 96;         // of one number of micro-batches
-constexpr size_t mostWork = 100'000'000; // stages on paths, of a certificate
-constexpr size_t mostIntervals = 6000;   // of a certificate
-constexpr double worthSplitting = 1e-3;  // of the iteration
+constexpr size_t mostCells = 96;                             // of one number of micro-batches
+constexpr size_t mostWork = 100'000'000;                     // stages on paths, of a certificate
+constexpr size_t mostIntervals = mostCertifiedIntervals / 2; // the last split may double them
+constexpr double worthSplitting = 1e-3;                      // of the iteration
 
 /// The figures that bounds are compared with, in the units of PathBound.
 struct Target {
@@ -157,14 +157,8 @@ double boundOf(int microBatches, const Certificate &certificate, StageBounds &bo
 }
 } // namespace
 
-std::string boundObstacle(const Plan &plan, const LayerGraph &graph, const Cluster &cluster,
-                          const CostModel &costs) {
-  return StageBounds(plan, graph, cluster, costs).obstacle();
-}
-
-VerifiedBound verifyBound(const Plan &plan, const Certificate &certificate, const LayerGraph &graph,
-                          const Cluster &cluster, const CostModel &costs) {
-  StageBounds bounds(plan, graph, cluster, costs);
+VerifiedBound OptimalityBound::verify(const Certificate &certificate) {
+  const Plan &plan = bounds.ofPlan();
   VerifiedBound result;
   const Target target(plan, bounds);
   double least = target.reached;
@@ -334,15 +328,12 @@ private:
 };
 } // namespace
 
-std::optional<Certificate> certify(const Plan &plan, const LayerGraph &graph,
-                                   const Cluster &cluster, const CostModel &costs) {
-  StageBounds bounds(plan, graph, cluster, costs);
-  if (!bounds.obstacle().empty())
-    return std::nullopt;
+Certificate OptimalityBound::certify() {
+  const Plan &plan = bounds.ofPlan();
   Certificate certificate;
   certificate.modelFingerprint = plan.modelFingerprint;
   certificate.clusterFingerprint = plan.clusterFingerprint;
-  for (const DeviceType &type : cluster.types)
+  for (const DeviceType &type : bounds.ofCluster().types)
     certificate.deviceTypes.push_back(type.name);
   const Target target(plan, bounds);
   size_t left = bounds.microBatches().size(), work = mostWork;

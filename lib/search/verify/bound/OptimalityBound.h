@@ -1,11 +1,9 @@
 // The bound of a plan that the checker verifies, from a certificate, and the search for one.
 #pragma once
 
-#include "cost/CostModel.h"
 #include "ir/Certificate.h"
-#include "ir/Plan.h"
+#include "search/verify/bound/StageBounds.h"
 
-#include <optional>
 #include <string>
 
 namespace heterplan {
@@ -16,17 +14,24 @@ struct VerifiedBound {
   double gap = 0;   // as Plan::gap has it
 };
 
-/// Why verifyBound() has no bound for `plan`; "" if it has one.
-std::string boundObstacle(const Plan &plan, const LayerGraph &graph, const Cluster &cluster,
-                          const CostModel &costs);
+/// Bounds on the plans of the space that a plan states.
+class OptimalityBound {
+public:
+  /// All outlive this. A layer that the cost model does not know on a device type is in no stage
+  /// there.
+  OptimalityBound(const Plan &plan, const LayerGraph &graph, const Cluster &cluster,
+                  const CostModel &costs)
+      : bounds(plan, graph, cluster, costs) {}
 
-/// Works out a bound from `certificate`; whatever that says, the bound holds. A layer that the cost
-/// model does not know on a device type is in no stage there. boundObstacle() must be empty.
-VerifiedBound verifyBound(const Plan &plan, const Certificate &certificate, const LayerGraph &graph,
-                          const Cluster &cluster, const CostModel &costs);
+  /// Why there is no bound; "" if there is one, which verify() and certify() need.
+  const std::string &obstacle() const { return bounds.obstacle(); }
+  /// Works out a bound from `certificate`; whatever that says, the bound holds.
+  VerifiedBound verify(const Certificate &certificate);
+  /// A certificate, as good as limited work makes it.
+  Certificate certify();
 
-/// A certificate for `plan`, as good as limited work makes it; none if boundObstacle() names one.
-std::optional<Certificate> certify(const Plan &plan, const LayerGraph &graph,
-                                   const Cluster &cluster, const CostModel &costs);
+private:
+  StageBounds bounds;
+};
 
 } // namespace heterplan

@@ -6,11 +6,11 @@
 #include "search/verify/bound/DeviceChoices.h"
 #include "search/verify/bound/RangeFacts.h"
 
-#include "llvm/ADT/DenseMap.h"
 #include <limits>
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace heterplan {
@@ -56,7 +56,7 @@ public:
   const std::vector<int> &microBatches() const { return numbers; }
   /// Cuts at which stages may begin or end, the ends of the model among them.
   int cutCount() const { return ranges->count(); }
-  int available(int type) const { return devices.available(type); }
+  int available(int type) const { return devices->available(type); }
   const Cluster &ofCluster() const { return cluster; }
   const Plan &ofPlan() const { return plan; }
   /// The longest iteration, and the highest price per hour, that the plan's limits allow.
@@ -103,7 +103,7 @@ private:
   const LayerGraph &graph;
   const Cluster &cluster;
   const CostModel &costs;
-  DeviceChoices devices;
+  std::optional<DeviceChoices> devices; // unless there is an obstacle
   std::string reason;
   std::vector<int> numbers;
   std::optional<RangeTable> ranges;
