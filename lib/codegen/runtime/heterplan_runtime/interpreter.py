@@ -11,6 +11,7 @@ from .clipping import clip_gradients
 from .communication import Communicator
 from .data import DataSource
 from .errors import RuntimeFault
+from .gradients import multiply
 from .loss_scale import LossScale
 from .part import Measure, PartExecution
 from .program import Instruction, RankProgram
@@ -174,8 +175,7 @@ class Interpreter:
             raise RuntimeFault("the denominator of the loss is 0: nothing in the global batch counts")
         self._loss_factor = self._program.global_batch / total
         for part in self._parts:
-            for _, gradient, _ in part.trained.gradients():
-                gradient.mul_(self._loss_factor)
+            multiply((gradient for _, gradient, _ in part.trained.gradients()), self._loss_factor)
 
     def _sum_shared(self) -> None:
         """A parameter that several stages use: each stage has its part of the gradient, the same on

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
+
+from .gradients import are_finite, multiply
 
 GROWTH_INTERVAL = 2000  # steps, as in torch.amp.GradScaler
 
@@ -21,11 +22,9 @@ class LossScale:
 
     def undo(self, gradients: Iterable[Tensor]) -> bool:
         """Divides the gradients by the factor. Returns whether all are finite."""
-        finite = True
-        for gradient in gradients:
-            gradient.mul_(1 / self.factor)
-            finite = finite and bool(torch.isfinite(gradient).all())
-        return finite
+        own = list(gradients)
+        multiply(own, 1 / self.factor)
+        return are_finite(own)
 
     def adapt(self, finite: bool) -> None:
         """To a step in which the gradients of all ranks were finite, or not."""
