@@ -117,7 +117,7 @@ double determinant(const View &view) {
 /// X is [T, N, I] (or [N, T, I]), W [D, gates·H, I], R [D, gates·H, H]: at each step of each sample
 /// both are multiplied with a vector, also if they are parameters of a module, one for each
 /// direction. The work of the gates themselves is below one in H.
-double recurrentSteps(const View &view) {
+double recurrentWork(const View &view) {
   ArrayRef<Dim> x = view.shape(view.input(0));
   if (x.size() != 3)
     return 0;
@@ -127,6 +127,15 @@ double recurrentSteps(const View &view) {
     if (view.facts.graph.tensors[id].shape.size() == 2) // others are biases
       weights += view.facts.elements(id);
   return 2 * steps * weights;
+}
+
+double recurrentSteps(const View &view) {
+  ArrayRef<Dim> x = view.shape(view.input(0));
+  if (x.size() != 3)
+    return 0;
+  const auto *direction = findAttribute<std::string>(view.node, "direction");
+  const bool both = direction && *direction == "bidirectional";
+  return at(x[0]) * at(x[1]) * (both ? 2 : 1);
 }
 
 namespace {

@@ -64,8 +64,10 @@ double matrixProduct(const View &view);
 double packedProduct(const View &view);
 double einsum(const View &view);
 double determinant(const View &view);
+double recurrentWork(const View &view);
+template <int gates> double recurrent(const View &view) { return recurrentWork(view); }
+/// Time steps of a sample, of all directions, which follow each other; 0 if its shape is not known.
 double recurrentSteps(const View &view);
-template <int gates> double recurrent(const View &view) { return recurrentSteps(view); }
 double attention(const View &view);
 /// The queries of all heads of an Attention, and the keys that each may see.
 struct AttentionSize {

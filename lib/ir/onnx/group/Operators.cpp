@@ -95,6 +95,11 @@ LayerKind kindOf(const View &view, const Entry &entry) {
   return isDepthwise(view) ? LayerKind::DepthwiseConvolution : entry.kind;
 }
 
+/// Kernels one after another that compute the operator: a recurrence has one for each time step.
+double kernelsOf(const View &view, LayerKind kind) {
+  return kind == LayerKind::Recurrent ? std::max(1.0, work::recurrentSteps(view)) : 1;
+}
+
 bool isAttention(const View &view) {
   return view.node.op == "Attention" && view.node.domain.empty();
 }
@@ -530,7 +535,7 @@ OperatorCost costOf(const GraphNode &node, const GraphFacts &facts) {
     return cost;
   if (addsBias(view))
     return costOfBias(view, std::move(cost));
-  cost.kernels = 1;
+  cost.kernels = kernelsOf(view, cost.kind);
   cost.product = productShape(view, cost.kind, cost.forwardFlops);
   cost.convolutionBytes = convolutionBytes(view);
   countKept(view, entry, cost);

@@ -185,6 +185,16 @@ TEST(Grouping, RecurrentLayersCountEveryStep) {
   const Layer layer = grouped(imported(proto)).layers[0];
   EXPECT_EQ(layer.kind, LayerKind::Recurrent);
   EXPECT_EQ(layer.forwardFlops, Flops(2 * 7 * (20 * 4 + 20 * 5)));
+  ASSERT_EQ(layer.kernels.size(), 1u);
+  EXPECT_EQ(layer.kernels[0].count, 7) << "one kernel after another";
+}
+
+TEST(Grouping, BothDirectionsOfARecurrenceCount) {
+  auto proto = model("g (float[7, N, 4] x) => (float[7, 2, N, 5] y) {"
+                     " y = GRU <hidden_size = 5, direction = \"bidirectional\"> (x, w, r) }");
+  weight(proto, "w", {2, 15, 4});
+  weight(proto, "r", {2, 15, 5});
+  EXPECT_EQ(grouped(imported(proto)).layers[0].kernels.at(0).count, 14);
 }
 
 TEST(Grouping, TiedParametersCountOnceAndMayBeParted) {
