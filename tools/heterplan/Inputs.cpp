@@ -20,6 +20,7 @@
 #include "support/Suggestion.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
@@ -319,6 +320,21 @@ void noteRatios(const Cluster &cluster, const ProfileDatabase &profiles, Precisi
              << (found->runs == 1 ? " known throughput\n" : " known throughputs\n");
 }
 
+/// Whether layers with images of `graph` were measured on a GPU of `cluster`.
+bool hasImagesOnGpu(Profile profile, const LayerGraph &graph, const Cluster &cluster) {
+  StringSet<> gpus;
+  for (const DeviceType &type : cluster.types)
+    if (type.deviceClass == DeviceClass::Gpu)
+      for (const std::string *name : {&type.name, &type.catalogue})
+        gpus.insert(*name);
+  erase_if(profile.entries,
+           [&](const ProfileEntry &entry) { return !gpus.count(entry.deviceType); });
+  const MemoryFormat other = profile.memoryFormat == MemoryFormat::ChannelsLast
+                                 ? MemoryFormat::ChannelsFirst
+                                 : MemoryFormat::ChannelsLast;
+  return heterplan::dropOtherFormat(profile, other, graph) > 0;
+}
+
 Error readProfiles(const std::vector<std::string> &paths, Precision precision, MemoryFormat format,
                    const LayerGraph &graph, ProfileDatabase &database,
                    std::set<std::string> &measured) {
@@ -338,6 +354,21 @@ Error readProfiles(const std::vector<std::string> &paths, Precision precision, M
   return Error::success();
 }
 } // namespace
+
+Expected<std::optional<MemoryFormat>> measuredFormat(const std::vector<std::string> &paths,
+                                                     const LayerGraph &graph,
+                                                     const Cluster &cluster, Precision precision) {
+  std::set<MemoryFormat> found;
+  for (const std::string &path : paths) {
+    Expected<Profile> profile = readProfile(path);
+    if (!profile)
+      return profile.takeError();
+    if (profile->precision.value_or(precision) == precision &&
+        hasImagesOnGpu(*profile, graph, cluster))
+      found.insert(profile->memoryFormat);
+  }
+  return found.size() == 1 ? std::optional(*found.begin()) : std::nullopt;
+}
 
 Expected<CostInputs> readCosts(const CostOptions &options, const LayerGraph &graph,
                                Optimizer optimizer, Precision precision, MemoryFormat format) {

@@ -78,6 +78,13 @@ llvm::Expected<std::string> clusterFile(llvm::StringRef text);
 /// The cluster at `path` with what the hardware catalogue knows of it.
 llvm::Expected<Cluster> readWholeCluster(llvm::StringRef path);
 
+/// The layout in which the profiles at `paths` measured images on GPUs of `cluster`, in
+/// `precision`. Empty if they measured none, or in both layouts. Fails as readProfile() does.
+llvm::Expected<std::optional<MemoryFormat>> measuredFormat(const std::vector<std::string> &paths,
+                                                           const LayerGraph &graph,
+                                                           const Cluster &cluster,
+                                                           Precision precision);
+
 /// For the layers of `graph`. Entries that contradict each other are warned of on stderr.
 llvm::Expected<CostInputs> readCosts(const CostOptions &options, const LayerGraph &graph,
                                      Optimizer optimizer, Precision precision,

@@ -134,9 +134,14 @@ Expected<PlanningInputs> planningInputsOf(const CompileOptions &options, Plannin
   Expected<Cluster> cluster = readWholeCluster(options.costs.cluster);
   if (!cluster)
     return cluster.takeError();
-  if (!request.memoryFormat)
-    request.memoryFormat =
-        fasterFormat(model.layers, *cluster, request.precision, request.globalBatch);
+  if (!request.memoryFormat) {
+    Expected<std::optional<MemoryFormat>> measured =
+        measuredFormat(options.costs.profiles, model.layers, *cluster, request.precision);
+    if (!measured)
+      return measured.takeError();
+    request.memoryFormat = measured->value_or(
+        fasterFormat(model.layers, *cluster, request.precision, request.globalBatch));
+  }
   Expected<CostInputs> costs = readCosts(options.costs, model.layers, request.optimizer,
                                          request.precision, *request.memoryFormat);
   if (!costs)
