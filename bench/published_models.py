@@ -122,14 +122,14 @@ def bert(length: int, head: str) -> Callable[[], tuple[nn.Module, dict[str, Tens
 
 
 def gpt(
-    width: int, layers: int, heads: int, length: int
+    width: int, layers: int, heads: int, length: int, dropout: float = 0.0
 ) -> Callable[[], tuple[nn.Module, dict[str, Tensor]]]:
     def build() -> tuple[nn.Module, dict[str, Tensor]]:
         import transformers as t
 
         config = t.GPT2Config(
             n_embd=width, n_layer=layers, n_head=heads, n_positions=length, use_cache=False,
-            resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0
+            resid_pdrop=dropout, embd_pdrop=dropout, attn_pdrop=dropout
         )
         return First(t.GPT2LMHeadModel(config)), tokens(50257, length)
 
@@ -137,14 +137,14 @@ def gpt(
 
 
 def opt(
-    width: int, layers: int, heads: int, length: int
+    width: int, layers: int, heads: int, length: int, dropout: float = 0.0
 ) -> Callable[[], tuple[nn.Module, dict[str, Tensor]]]:
     def build() -> tuple[nn.Module, dict[str, Tensor]]:
         import transformers as t
 
         config = t.OPTConfig(
             hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads,
-            ffn_dim=4 * width, max_position_embeddings=length, dropout=0.0, word_embed_proj_dim=width,
+            ffn_dim=4 * width, max_position_embeddings=length, dropout=dropout, attention_dropout=dropout, word_embed_proj_dim=width,
             use_cache=False,
         )  # fmt: skip
         return First(t.OPTForCausalLM(config)), tokens(50272, length)
@@ -180,6 +180,10 @@ LANGUAGE = {
     "gpt3_xl_2048": gpt(3072, 24, 24, 2048),
     "gpt3_27_2048": gpt(2560, 32, 32, 2048),
     "opt_13_2048": opt(2048, 24, 32, 2048),
+    "gpt2_large_1024_dropout": gpt(1280, 36, 20, 1024, 0.1),
+    "gpt3_xl_2048_dropout": gpt(3072, 24, 24, 2048, 0.1),
+    "gpt3_27_2048_dropout": gpt(2560, 32, 32, 2048, 0.1),
+    "opt_13_2048_dropout": opt(2048, 24, 32, 2048, 0.1),
 }
 OTHERS = {"unet_tf572": unet}
 

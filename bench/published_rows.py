@@ -23,6 +23,11 @@ FAMILIES = {
 # read "phase2/bin_size_64"), and half of the tokens of the data would be padding at 512 (Krell et
 # al., arXiv 2107.02027). The batches are 256 + 64 / 2 tokens long in the mean.
 BINNED = {("dle", "bert_large_pre512"): "bert_large_pre288"}
+# NeuSight's models are those of transformers with its default dropout, and attention by products and a
+# softmax, as attention with dropout is planned.
+UNFUSED = {
+    ("neusight", name): f"{name}_dropout" for name in ("gpt2_large_1024", "gpt3_xl_2048", "gpt3_27_2048", "opt_13_2048")
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,7 @@ def read_rows(folder: Path, as_stated: bool = False) -> list[Row]:
             model = each["model"]
             if not as_stated:
                 model = BINNED.get((each["src"], model), model)
+            model = UNFUSED.get((each["src"], model), model)
             rows.append(Row(
                 each["src"], DEVICES[each["dev"]], model, batch, int(each["gpus"]),
                 int(each["micro"]), each["prec"], each["opt"], each["layout"], each["link"],
