@@ -11,8 +11,8 @@ namespace heterplan {
 AssignmentSearch::AssignmentSearch(Evaluator &evaluator, const SearchOptions &options,
                                    double workShare)
     : evaluator(evaluator), assignments(evaluator), meter(options, workShare), random(options.seed),
-      options(options), provisioner(evaluator, assignments), best(assignments.uniform(0, 0)),
-      bestObjective(std::numeric_limits<double>::infinity()) {
+      options(options), provisioner(evaluator, assignments), orders(evaluator),
+      best(assignments.uniform(0, 0)), bestObjective(std::numeric_limits<double>::infinity()) {
   for (int type = 0; type < assignments.types; ++type)
     for (int choice = 0; choice < assignments.choices; ++choice)
       score(assignments.uniform(type, choice));
@@ -293,12 +293,54 @@ std::vector<Placement> AssignmentSearch::wideNeighboursOf(const Placement &curre
   return result;
 }
 
-/// Steps that help from `current`. The wide neighbourhood follows where the narrow one has none.
+/// The groups of `current`, and of each type the largest useful one of the devices that are left;
+/// none if a stage has several types.
+std::vector<DeviceGroup> AssignmentSearch::groupsToOrder(const Placement &current) const {
+  std::vector<DeviceGroup> groups;
+  std::vector<int> left = evaluator.space.available;
+  for (const PlacedStage &stage : current.stages) {
+    if (stage.group.counts.size() > 1 || !stage.group.spread.empty())
+      return {};
+    left[size_t(stage.group.counts.front().first)] -= stage.group.counts.front().second;
+    groups.push_back(stage.group);
+  }
+  const int64_t batch = evaluator.stages.fullSize(current.microBatches);
+  for (int type = 0; type < assignments.types; ++type) {
+    const DeviceGroup *largest = nullptr;
+    for (const GroupOption &option : evaluator.space.options) {
+      const DeviceGroup &group = option.group;
+      if (group.counts.size() > 1 || group.counts.front().first != type || !group.spread.empty() ||
+          group.sharesNode() || !evaluator.space.isUseful(option, batch) ||
+          option.slots[size_t(type)] > left[size_t(type)])
+        continue;
+      if (!largest || group.counts.front().second > largest->counts.front().second)
+        largest = &group;
+    }
+    if (largest)
+      groups.push_back(*largest);
+  }
+  groups.resize(std::min(groups.size(), StageOrders::mostGroups));
+  return groups;
+}
+
+/// The groups of `current`, and devices that are left, in the best order with the best cuts.
+bool AssignmentSearch::reorder(Placement &current, double &objective) {
+  constexpr size_t most = 4;
+  const std::vector<DeviceGroup> groups = groupsToOrder(current);
+  const int64_t before = orders.work();
+  std::vector<Placement> others = orders.best(groups, current.microBatches, most, objective);
+  meter.add(orders.work() - before);
+  return takeBetter(others, current, objective);
+}
+
+/// Steps that help from `current`: other orders of its groups first, as they need few evaluations.
+/// The wide neighbourhood follows where the narrow one has none.
 void AssignmentSearch::climb(Placement current) {
   current = apart(std::move(current));
   double objective = tryPlacement(current);
   while (!exhausted()) {
-    if (improveStages(current, objective, &AssignmentSearch::neighboursOf))
+    if (reorder(current, objective) ||
+        improveStages(current, objective, &AssignmentSearch::neighboursOf))
       continue;
     std::vector<Placement> others;
     for (int microBatches : evaluator.space.microBatches) {

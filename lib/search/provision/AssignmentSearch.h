@@ -5,6 +5,7 @@
 #include "search/placement/SearchBudget.h"
 #include "search/placement/Strategy.h"
 #include "search/provision/Provisioning.h"
+#include "search/provision/StageOrders.h"
 
 #include <map>
 
@@ -47,9 +48,8 @@ public:
   /// Changes one block, or the number of micro-batches, of the best assignment as long as that
   /// helps; then the group of one stage, which may have several types, or puts all layers on one
   /// group. Does so from the best assignments of a few numbers of micro-batches too, exchanges the
-  /// groups of two stages, divides stages, moves cuts, and repeats that from random placements near
-  /// the best one.
-  /// Ends with the work, or when no change helps.
+  /// groups of two stages, divides stages, moves cuts, orders all groups anew, and repeats that
+  /// from random placements near the best one. Ends with the work, or when no change helps.
   void descend();
 
   /// At most `most` of those that were sized, the best first; feasible ones only.
@@ -78,6 +78,8 @@ private:
   using Neighbours = std::vector<Placement> (AssignmentSearch::*)(const Placement &, size_t) const;
   bool improveStages(Placement &current, double &objective, Neighbours neighbours);
   bool takeBetter(std::vector<Placement> &others, Placement &current, double &objective);
+  std::vector<DeviceGroup> groupsToOrder(const Placement &current) const;
+  bool reorder(Placement &current, double &objective);
   void climb(Placement current);
   void climbFromFewCounts();
   Placement shaken(Placement from);
@@ -85,6 +87,7 @@ private:
 
   const SearchOptions &options;
   Provisioner provisioner;
+  StageOrders orders;
   std::map<std::pair<int, std::vector<int>>, Assessment> known;
   std::map<std::vector<int>, double> tried; // objectives of placements
   Assessment unknown;                       // the last one, where no more are kept
