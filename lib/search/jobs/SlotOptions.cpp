@@ -1,12 +1,14 @@
 #include "search/jobs/SlotOptions.h"
 
+#include "search/jobs/AlikeSites.h"
+
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
-#include <queue>
+#include <optional>
 
 namespace heterplan::jobs {
 
@@ -67,12 +69,20 @@ double costOfAmount(double amount, Resource resource, double cost, double growth
 
 double costOfRows(const Problem &problem, int index, const Rows &rows, const SlotState &state) {
   const Job &job = problem.job(index);
-  std::map<int, double> amounts; // by resource: sites of a node share some
+  llvm::SmallVector<std::pair<int, double>, 48> amounts; // by resource: sites of a node share some
+  auto amountOf = [&](int resource) -> double & {
+    auto at = amounts.end();
+    while (at != amounts.begin() && std::prev(at)->first >= resource) // rows are mostly by site
+      --at;
+    if (at == amounts.end() || at->first != resource)
+      at = amounts.insert(at, {resource, 0.0});
+    return at->second;
+  };
   double sum = 0;
   for (const Row &row : rows)
     for (int r = 0; r < resources; ++r) {
       double amount = double(row.workers) * job.worker[r] + double(row.servers) * job.server[r];
-      amounts[problem.machines().sites()[row.site].resource[r]] += amount;
+      amountOf(problem.machines().sites()[row.site].resource[r]) += amount;
       problem.forQuotas(index, row.site, r, [&](int quota) { // whose costs do not grow
         if (size_t(quota) < state.cost.size())
           sum += amount / unitOf[r] * state.cost[quota];
@@ -110,43 +120,54 @@ int64_t workersNeeded(double samples, double each) {
   return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(samples / each * (1 - rounding))));
 }
 
+namespace {
+/// Costs that grow by e^x, for the latest x that was asked for: sites are mostly alike.
+class Growing {
+public:
+  void set(double x) {
+    if (x == exponent)
+      return;
+    exponent = x;
+    factor = std::exp(x);
+    more = std::expm1(x);
+  }
+  double power() const { return factor; }
+  /// See costOfAmount(); `cost` is that without growth.
+  double costOf(double cost) const { return exponent > 1e-9 ? cost * more / exponent : cost; }
+
+private:
+  double exponent = 0, factor = 1, more = 0;
+};
+} // namespace
+
 /// Walks from the cheapest sites on and notes the steps.
 class SpreadWalk {
 public:
-  SpreadWalk(const Problem &problem, int index, const SlotState &state,
+  SpreadWalk(const Problem &problem, int index, const SlotState &state, const AlikeSites &alike,
              const SlotOptions::Reach &reach, double share)
-      : problem(problem), index(index), job(problem.job(index)), free(state.free.vec()),
-        cost(state.cost.vec()), growth(state.growth), reach(reach), share(share),
-        mostNodes(problem.mostNodes(index)), bandwidth(problem.machines().network(reach.zone)) {
-    std::vector<Candidate> workers, servers;
+      : problem(problem), index(index), job(problem.job(index)), growth(state.growth), alike(alike),
+        reach(reach), mostNodes(problem.mostNodes(index)), areServersFree(isFree(job.server)) {
+    const Machines &machines = problem.machines();
+    BytesPerSecond bandwidth = machines.network(reach.zone);
+    for (int kind = 0; kind < machines.kinds(); ++kind)
+      samplesOfKind.push_back(share * problem.samplesOfWorker(index, kind, bandwidth));
     if (reach.order == Order::Fullest)
-      room.resize(problem.machines().sites().size());
-    for (int site = 0; site < int(problem.machines().sites().size()); ++site) {
-      if (reach.zone >= 0 && !reach.wholeCluster && zoneOf(site) != reach.zone)
-        continue;
-      int64_t fits = 0;
-      if (problem.takesWorkers(index, site) &&
-          (reach.type < 0 || problem.typeAt(index, site) == reach.type))
-        fits = fitting(problem, index, job.worker, site, free, job.batch);
-      if (!room.empty())
-        room[site] = double(fits);
-      if (fits > 0)
-        workers.push_back({workerKey(site), false, fits, site});
-      // Servers that need nothing are with the workers.
-      if (isFree(job.server) && fits > 0)
-        servers.push_back({workerKey(site), false, fits, site});
-      else if (!isFree(job.server) && problem.takesServers(index, site) &&
-               fitting(problem, index, job.server, site, free, 1) > 0)
-        servers.push_back({serverKey(site), fits > 0, fits, site});
-    }
-    workerSites = Queue({}, std::move(workers));
-    serverSites = Queue({}, std::move(servers));
+      room.resize(machines.sites().size());
+    for (int site : alike.groups())
+      if (reach.zone < 0 || reach.wholeCluster || zoneOf(site) == reach.zone)
+        add(site, state);
+    if (workerSites.isEmpty())
+      return;
+    free = state.free.vec();
+    cost = state.cost.vec();
+    workerSites.order();
+    serverSites.order();
   }
 
   SlotOptions::Spread walk(const SlotLimits &limits) {
     while (workers < limits.workers &&
            (workers < job.minWorkers || samples < limits.samples * (1 - rounding)))
-      if (!placeServers() || !placeWorkers(limits))
+      if (workerSites.isEmpty() || !placeServers() || !placeWorkers(limits))
         break;
     while (!steps.empty() && steps.back().workers == 0)
       steps.pop_back();
@@ -159,22 +180,80 @@ private:
     bool isWanted; // by workers, where servers would be in their way
     int64_t room;  // workers that fit: the fullest nodes are filled first
     int site;
-    /// The least on top of a queue.
-    bool operator<(const Candidate &other) const {
-      return std::tie(key, isWanted, room, site) >
-             std::tie(other.key, other.isWanted, other.room, other.site);
+    bool isAlone; // otherwise the sites of its group that come after it have the same figures
+    bool isBefore(const Candidate &other) const {
+      if (key != other.key)
+        return key < other.key;
+      return std::tie(isWanted, room, site) < std::tie(other.isWanted, other.room, other.site);
     }
   };
   using Order = SlotOptions::Order;
-  using Queue = std::priority_queue<Candidate, std::vector<Candidate>, std::less<Candidate>>;
+
+  /// A binary heap of sites, the first one on top.
+  class Queue {
+  public:
+    bool isEmpty() const { return heap.empty(); }
+    Candidate &top() { return heap.front(); }
+    void add(const Candidate &candidate) { heap.push_back(candidate); }
+    void order() { std::make_heap(heap.begin(), heap.end(), isLater); }
+    void push(const Candidate &candidate) {
+      heap.push_back(candidate);
+      std::push_heap(heap.begin(), heap.end(), isLater);
+    }
+    void pop() {
+      heap.front() = heap.back();
+      heap.pop_back();
+      sink();
+    }
+    /// Moves the top, which comes later than it did, to its place.
+    void sink() {
+      size_t at = 0;
+      for (size_t child = 1; child < heap.size(); child = 2 * at + 1) {
+        if (child + 1 < heap.size() && heap[child + 1].isBefore(heap[child]))
+          ++child;
+        if (!heap[child].isBefore(heap[at]))
+          return;
+        std::swap(heap[at], heap[child]);
+        at = child;
+      }
+    }
+
+  private:
+    static bool isLater(const Candidate &one, const Candidate &other) {
+      return other.isBefore(one);
+    }
+    llvm::SmallVector<Candidate, 32> heap;
+  };
+
+  /// Queues the group of `site`.
+  void add(int site, const SlotState &state) {
+    bool mayWork = hasRoom(problem, job.worker, site, state.free);
+    bool mayServe = !areServersFree && hasRoom(problem, job.server, site, state.free);
+    if (!mayWork && !mayServe)
+      return;
+    int64_t fits = 0;
+    if (mayWork && problem.takesWorkers(index, site) &&
+        (reach.type < 0 || problem.typeAt(index, site) == reach.type))
+      fits = fitting(problem, index, job.worker, site, state.free, job.batch);
+    for (int each = site; each >= 0 && !room.empty(); each = alike.after(each))
+      room[each] = double(fits);
+    double key = fits > 0 ? workerKey(site, state.cost) : 0;
+    if (fits > 0)
+      workerSites.add({key, false, fits, site, false});
+    // Servers that need nothing are with the workers.
+    if (areServersFree && fits > 0)
+      serverSites.add({key, false, fits, site, false});
+    else if (mayServe && problem.takesServers(index, site) &&
+             fitting(problem, index, job.server, site, state.free, 1) > 0)
+      serverSites.add(
+          {costAt(problem, index, job.server, site, state.cost), fits > 0, fits, site, false});
+  }
 
   int zoneOf(int site) const {
     return problem.machines().nodes()[problem.machines().sites()[site].node].zone;
   }
-  double samplesAt(int site) const {
-    return share * problem.samplesOfWorker(index, problem.machines().sites()[site].kind, bandwidth);
-  }
-  double workerKey(int site) const {
+  double samplesAt(int site) const { return samplesOfKind[problem.machines().sites()[site].kind]; }
+  double workerKey(int site, llvm::ArrayRef<double> cost) const {
     double each = samplesAt(site);
     return reach.order == Order::Fullest   ? -room[site]
            : reach.order == Order::Fastest ? -each
@@ -189,21 +268,36 @@ private:
     return llvm::all_of(demand, [](double each) { return each == 0; });
   }
   double serverKey(int site) const {
-    return isFree(job.server) ? workerKey(site) : costAt(problem, index, job.server, site, cost);
+    return areServersFree ? workerKey(site, cost) : costAt(problem, index, job.server, site, cost);
+  }
+  bool fitsOne(const Demand &demand, int site) const {
+    return hasRoom(problem, demand, site, free) &&
+           (!problem.hasQuotas(index) || fitting(problem, index, demand, site, free, 1) > 0);
   }
 
   /// The cheapest site with room for `demand`, at its present cost; -1: none. It stays queued.
   template <typename Key> int cheapest(Queue &sites, const Demand &demand, Key key) {
-    while (!sites.empty()) {
-      Candidate top = sites.top();
-      sites.pop();
-      if (!isWithin(top.site) || fitting(problem, index, demand, top.site, free, 1) == 0)
+    while (!sites.isEmpty()) {
+      Candidate first = sites.top();
+      bool isLeft = isWithin(first.site) && fitsOne(demand, first.site);
+      double now = isLeft ? key(first.site) : 0;
+      if (isLeft && now == first.key)
+        return first.site;
+      int after = first.isAlone ? -1 : alike.after(first.site);
+      if (after >= 0) {
+        sites.top().site = after;
+        sites.sink();
+      } else {
+        sites.pop();
+      }
+      if (!isLeft)
         continue;
-      top.key = key(top.site); // costs only rise
-      bool isCheapest = sites.empty() || !(top < sites.top());
-      sites.push(top);
+      first.key = now; // costs only rise
+      first.isAlone = true;
+      bool isCheapest = sites.isEmpty() || !sites.top().isBefore(first);
+      sites.push(first);
       if (isCheapest)
-        return top.site;
+        return first.site;
     }
     return -1;
   }
@@ -237,7 +331,7 @@ private:
   }
 
   bool placeWorkers(const SlotLimits &limits) {
-    int site = cheapest(workerSites, job.worker, [&](int site) { return workerKey(site); });
+    int site = cheapest(workerSites, job.worker, [&](int site) { return workerKey(site, cost); });
     if (site < 0)
       return false;
     double each = samplesAt(site);
@@ -272,14 +366,17 @@ private:
   /// Takes `count` of `demand`, whose cost it returns; costs rise.
   double take(int site, const Demand &demand, double count) {
     double paid = 0;
+    bool isServer = &demand == &job.server;
     for (int r = 0; r < resources; ++r) {
       int resource = problem.machines().sites()[site].resource[r];
       double amount = count * demand[r];
       if (amount <= 0)
         continue;
       double rise = growth.empty() ? 0 : growth[resource];
-      paid += costOfAmount(amount, Resource(r), cost[resource], rise);
-      cost[resource] *= std::exp(rise * amount);
+      Growing &growing = growths[isServer][r];
+      growing.set(rise * amount);
+      paid += growing.costOf(amount / unitOf[r] * cost[resource]);
+      cost[resource] *= growing.power();
       free[resource] -= amount;
       problem.forQuotas(index, site, r, [&](int quota) {
         free[quota] -= amount;
@@ -305,12 +402,14 @@ private:
   const Job &job;
   std::vector<double> free, cost;
   llvm::ArrayRef<double> growth;
+  const AlikeSites &alike;
   SlotOptions::Reach reach;
-  double share;
   int mostNodes;
-  BytesPerSecond bandwidth;
-  std::vector<double> room;   // by site, at first; of Order::Fullest only
-  std::vector<int> usedNodes; // where their number is limited
+  bool areServersFree;
+  llvm::SmallVector<double, 8> samplesOfKind; // of a worker
+  std::vector<double> room;                   // by site, at first; of Order::Fullest only
+  std::vector<int> usedNodes;                 // where their number is limited
+  std::array<std::array<Growing, resources>, 2> growths; // of workers and servers
   Queue workerSites, serverSites;
   int64_t workers = 0, servers = 0;
   double samples = 0, spent = 0;
@@ -327,16 +426,20 @@ SlotOptions::SlotOptions(const Problem &problem, int job, const SlotState &state
   // Servers that need nothing are with the workers, which need no second node then.
   bool areServersFree =
       llvm::all_of(problem.job(job).server, [](double each) { return each == 0; });
+  std::optional<AlikeSites> own;
+  if (!state.alike)
+    own.emplace(problem, state, job);
+  const AlikeSites &alike = own ? *own : *state.alike;
   if (locality == Locality::Both || problem.machines().nodes().size() == 1 || areServersFree)
-    findInternal(state);
+    findInternal(state, alike);
   if (problem.machines().nodes().size() == 1 || problem.mostNodes(job) == 1)
     return;
   bool mayMix = !*problem.job(job).sameType;
   for (int type = mayMix ? -1 : 0; type < (mayMix ? 0 : problem.types(job)); ++type)
-    findSpreads(state, type);
+    findSpreads(state, alike, type);
 }
 
-void SlotOptions::findSpreads(const SlotState &state, int type) {
+void SlotOptions::findSpreads(const SlotState &state, const AlikeSites &alike, int type) {
   int zones = static_cast<int>(problem.machines().cluster().zones.size());
   bool isUnequal = problem.hasUnequalSites(job);
   bool isPacked = problem.job(job).maxNodes > 0;
@@ -345,7 +448,7 @@ void SlotOptions::findSpreads(const SlotState &state, int type) {
       continue;
     for (int zone = zones > 1 ? -1 : zones - 1; zone < std::max(zones, 0); ++zone) {
       Reach reach{zone, zones > 1 && zone < 0, type, order};
-      Spread spread = SpreadWalk(problem, job, state, reach, limits.share).walk(limits);
+      Spread spread = SpreadWalk(problem, job, state, alike, reach, limits.share).walk(limits);
       if (!spread.empty())
         spreads.push_back(std::move(spread));
       if (zones <= 1)
@@ -354,11 +457,11 @@ void SlotOptions::findSpreads(const SlotState &state, int type) {
   }
 }
 
-void SlotOptions::findInternal(const SlotState &state) {
+void SlotOptions::findInternal(const SlotState &state, const AlikeSites &alike) {
   const Job &facts = problem.job(job);
   std::vector<std::pair<double, Internal>> found;
-  for (int site = 0; site < int(problem.machines().sites().size()); ++site) {
-    if (!problem.takesWorkers(job, site))
+  for (int site : alike.groups()) { // of a group, the first is taken
+    if (!problem.takesWorkers(job, site) || !hasRoom(problem, facts.worker, site, state.free))
       continue;
     Internal option;
     option.site = site;

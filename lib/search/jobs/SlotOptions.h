@@ -12,6 +12,8 @@
 
 namespace heterplan::jobs {
 
+class AlikeSites;
+
 /// A way to work in a slot.
 struct SlotPlan {
   Rows rows;
@@ -23,6 +25,7 @@ struct SlotPlan {
 /// as much. No growth (empty): costs stay. Quotas cost nothing where `cost` ends before them.
 struct SlotState {
   llvm::ArrayRef<double> free, cost, growth = {};
+  const AlikeSites *alike = nullptr; // of this state and all jobs, where that is known
 };
 
 /// Which cases are looked at.
@@ -85,8 +88,8 @@ private:
     Order order = Order::Cheapest;
   };
 
-  void findInternal(const SlotState &state);
-  void findSpreads(const SlotState &state, int type);
+  void findInternal(const SlotState &state, const AlikeSites &alike);
+  void findSpreads(const SlotState &state, const AlikeSites &alike, int type);
   Best best(double samples) const;
   void tryInternal(const Internal &option, double samples, Best &best) const;
   void trySpread(const Spread &spread, double samples, Best &best) const;

@@ -25,7 +25,7 @@ public:
   }
 
   /// Keeps `schedule` if it is worth more; of equal ones, the one with more jobs that are worth
-  /// something, then with fewer that are not, then with earlier ends.
+  /// something, then with fewer that are not, then with earlier ends, then the cheaper one.
   void offer(const char *name, const Schedule &schedule) {
     double utility = totalUtility(problem, schedule);
     CompletionTimes times = completionTimes(problem, schedule);
@@ -34,7 +34,7 @@ public:
     int useful = 0;
     for (int job = 0; job < problem.size(); ++job)
       useful += utilityOf(problem, schedule, job) > 0;
-    const std::tuple rank(-useful, times.admitted, times.mean);
+    const std::tuple rank(-useful, times.admitted, times.mean, cost(problem, schedule));
     if (!isWorthMore && !(isEqual && rank < bestRank))
       return;
     highest = std::max(highest, utility);
@@ -48,7 +48,7 @@ public:
 
 private:
   const Problem &problem;
-  std::tuple<int, int, double> bestRank{0, 0, 0}; // fewer is better
+  std::tuple<int, int, double, Dollars> bestRank; // fewer is better
 };
 } // namespace
 

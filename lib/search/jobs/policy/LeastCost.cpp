@@ -17,47 +17,62 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// Parts of the most that a slot can train: finer where few slots suffice.
 int partsOfSlot(double slotsNeeded) {
-  return std::clamp(static_cast<int>(64 / slotsNeeded), 4, 32);
+  constexpr double many = 128;
+  return std::clamp(static_cast<int>(64 / slotsNeeded), slotsNeeded > many ? 2 : 4, 32);
 }
+
+/// The ways of a job to use each slot, from the first that counts on.
+using WaysOfSlots = std::vector<std::shared_ptr<const SlotOptions>>;
 
 class Search {
 public:
+  /// Adds the slots to `ways` that a search with an earlier last slot did not look at.
   Search(const Problem &problem, int index, int from, int last, const Prices &prices,
-         const OfferOptions &options, RoundingCounts &counts)
+         const OfferOptions &options, WaysOfSlots &ways, RoundingCounts &counts)
       : problem(problem), index(index), job(problem.job(index)), from(from), last(last),
-        prices(prices), options(options), counts(counts) {}
+        prices(prices), options(options), counts(counts), ways(ways) {}
 
+  /// The offer with greedy spreads.
   Offer run() {
     divide();
     if (parts == 0)
       return {};
     fill();
+    return offerWith(false);
+  }
+
+  /// The offer of run(), with spreads that are rounded where that is cheaper.
+  Offer rounded() { return parts == 0 ? Offer{} : offerWith(true); }
+
+private:
+  Offer offerWith(bool mayRound) {
     int end = bestEnd();
-    Offer offer = end < 0 ? Offer{} : follow(end);
+    Offer offer = end < 0 ? Offer{} : follow(end, mayRound);
     for (int slot = from; slot <= last; ++slot)
       offer.costs.push_back(least[cell(slot, parts)]);
     return offer;
   }
 
-private:
-  SlotState stateOf(int slot) const {
-    return {prices.freeIn(slot), prices.inSlot(slot), prices.growth()};
-  }
-
   /// Parts of the job's work such that the fullest slot trains a whole number of them.
   void divide() {
-    double most = 0;
     SlotLimits limits{job.work(), std::numeric_limits<int64_t>::max(), problem.restartShare(index)};
     std::shared_ptr<const SlotOptions> untouched;
-    for (int slot = from; slot <= last; ++slot) {
+    for (int slot = from; slot < from + int(ways.size()) && !untouched; ++slot)
+      if (!prices.isTouched(slot))
+        untouched = ways[slot - from];
+    for (int slot = from + int(ways.size()); slot <= last; ++slot) {
       bool isShared = !prices.isTouched(slot) && untouched;
-      ways.push_back(isShared ? untouched
-                              : std::make_shared<const SlotOptions>(problem, index, stateOf(slot),
-                                                                    limits, options.locality));
+      ways.push_back(isShared
+                         ? untouched
+                         : std::make_shared<const SlotOptions>(problem, index, prices.stateOf(slot),
+                                                               limits, options.locality));
       if (!prices.isTouched(slot))
         untouched = ways.back();
-      most = std::max(most, isShared ? 0 : ways.back()->most());
     }
+    double most = 0;
+    for (size_t slot = 0; slot < ways.size(); ++slot)
+      if (slot == 0 || ways[slot] != ways[slot - 1])
+        most = std::max(most, ways[slot]->most());
     double slotsNeeded = std::ceil(job.work() / most * (1 - 1e-9));
     if (!(most > 0) || slotsNeeded > last + 1 - from)
       return;
@@ -77,7 +92,8 @@ private:
     for (int slot = from; slot <= last; ++slot) {
       if (slot == from || ways[slot - from] != ways[slot - from - 1])
         costs = costsIn(slot);
-      for (int done = 0; done <= parts; ++done)
+      int64_t most = int64_t(partsInSlot) * (slot - from + 1);
+      for (int done = 0; done <= std::min<int64_t>(parts, most); ++done)
         fillCell(slot, done, costs);
     }
   }
@@ -123,7 +139,7 @@ private:
   }
 
   /// The rows of the schedule that ends in `end`.
-  Offer follow(int end) {
+  Offer follow(int end, bool mayRound) {
     std::vector<std::pair<int, int>> amounts; // slot, parts
     for (int slot = end, done = parts; slot >= from && done > 0; --slot) {
       int now = taken[cell(slot, done)];
@@ -140,7 +156,7 @@ private:
       double needed = std::min(left, owed - (job.work() - left));
       if (needed <= job.work() * 1e-10)
         continue;
-      SlotPlan plan = planIn(slot, needed);
+      SlotPlan plan = mayRound ? roundedPlanIn(slot, needed) : ways[slot - from]->plan(needed);
       auto before = offer.slots.find(slot - 1);
       if (before != offer.slots.end() && problem.restartShare(index) < 1)
         keep(before->second, slot, needed, plan);
@@ -159,20 +175,23 @@ private:
     std::vector<double> free = prices.freeIn(slot).vec();
     problem.take(index, before, free);
     SlotPlan same{before, problem.samplesOf(index, before),
-                  costOfRows(problem, index, before, stateOf(slot))};
+                  costOfRows(problem, index, before, prices.stateOf(slot))};
     bool fits = llvm::all_of(free, [](double each) { return each >= 0; });
     if (fits && same.samples >= needed && (same.rows == plan.rows || same.cost <= plan.cost))
       plan = std::move(same);
   }
 
-  SlotPlan planIn(int slot, double samples) {
+  /// The first slots only: models take longer than greedy spreads, which are rarely dearer.
+  SlotPlan roundedPlanIn(int slot, double samples) {
+    constexpr size_t most = 512; // sites of all models
     SlotPlan plan = ways[slot - from]->plan(samples);
-    if (!options.rounding)
+    if (sitesOfModels >= most)
       return plan;
+    sitesOfModels += std::min(problem.machines().sites().size(), mostSitesOfSpread);
     SpreadRounding rounding{*options.rounding, options.seed * 1'000'003 + uint64_t(index),
                             uint64_t(slot)};
     std::optional<SlotPlan> rounded =
-        roundedSpread(problem, index, stateOf(slot), samples, plan.cost, rounding, counts);
+        roundedSpread(problem, index, prices.stateOf(slot), samples, plan.cost, rounding, counts);
     return cheaperOf(std::move(plan), std::move(rounded), counts);
   }
 
@@ -191,9 +210,10 @@ private:
   const Prices &prices;
   const OfferOptions &options;
   RoundingCounts &counts;
-  std::vector<std::shared_ptr<const SlotOptions>> ways; // by slot from `from` on
-  double part = 0;                                      // samples
+  WaysOfSlots &ways;
+  double part = 0; // samples
   int parts = 0, partsInSlot = 0;
+  size_t sitesOfModels = 0;
   std::vector<double> least;
   std::vector<int> taken;
 };
@@ -287,37 +307,60 @@ double leastCost(const Problem &problem, int index, const Prices &prices) {
   return fastest > 0 ? prices.least() * each * job.work() / fastest : 0;
 }
 
-Offer offerUpTo(const Problem &problem, int job, int from, int last, const Prices &prices,
-                const OfferOptions &options, RoundingCounts &counts) {
-  Offer best;
-  if (problem.job(job).preemptible)
-    best = Search(problem, job, from, last, prices, options, counts).run();
-  if (problem.job(job).preemptible && problem.restartShare(job) == 1)
-    return best;
-  Offer steady = SteadySearch(problem, job, from, last, prices, options).take();
+/// The best offer that ends by `last`. Its spreads are rounded if it is the final one.
+template <typename IsFinal>
+std::pair<Offer, bool> offerUpTo(const Problem &problem, int job, int from, int last,
+                                 const Prices &prices, const OfferOptions &options,
+                                 WaysOfSlots &ways, RoundingCounts &counts, IsFinal isFinal) {
+  bool isPreemptible = problem.job(job).preemptible;
+  Offer steady;
+  if (!isPreemptible || problem.restartShare(job) < 1)
+    steady = SteadySearch(problem, job, from, last, prices, options).take();
   auto payoff = [&](const Offer &offer) { return offer.utility - options.costScale * offer.cost; };
-  bool isBetter = !steady.slots.empty() && (best.slots.empty() || payoff(steady) > payoff(best));
-  return isBetter ? steady : best;
+  auto better = [&](Offer best) {
+    bool isBetter = !steady.slots.empty() && (best.slots.empty() || payoff(steady) > payoff(best));
+    return isBetter || !isPreemptible ? steady : best;
+  };
+  Search search(problem, job, from, last, prices, options, ways, counts);
+  Offer offer = better(isPreemptible ? search.run() : Offer());
+  bool isDone = isFinal(offer);
+  if (isDone && isPreemptible && options.rounding)
+    offer = better(search.rounded());
+  return {std::move(offer), isDone};
 }
 } // namespace
 
+int firstWindow(const Problem &problem) {
+  constexpr int least = 16, most = 48;
+  constexpr double looks = 2e4; // at a site in a slot
+  return std::clamp(int(looks / double(problem.machines().sites().size())), least, most);
+}
+
 Offer bestOffer(const Problem &problem, int job, int from, const Prices &prices,
                 const OfferOptions &options, RoundingCounts &counts) {
-  constexpr int firstWindow = 48;
   constexpr double negligible = 0.01; // of the utility
   int last = std::min(problem.lastSlot(job), options.last);
   int arrival = problem.job(job).arrival;
   const Utility &utility = problem.job(job).utility;
   double least = leastCost(problem, job, prices);
-  for (int64_t window = options.wholeHorizon ? last + 1 - from : firstWindow; from <= last;
+  WaysOfSlots ways;
+  for (int64_t window = options.wholeHorizon ? last + 1 - from : firstWindow(problem); from <= last;
        window *= 2) {
     int end = int(std::min<int64_t>(last, from + window - 1));
-    Offer offer = offerUpTo(problem, job, from, end, prices, options, counts);
-    double payoff = offer.utility - options.costScale * offer.cost;
-    double reached = offer.slots.empty() ? 0 : std::max(0.0, payoff);
-    double later = end < last ? utility.at(end + 1 - arrival) : 0;
-    if (end == last || later - least <= reached + negligible * later)
-      return offer;
+    double looks = double(end + 1 - from) * double(problem.machines().sites().size() + 4);
+    auto isFinal = [&](const Offer &offer) {
+      double payoff = offer.utility - options.costScale * offer.cost;
+      double reached = offer.slots.empty() ? 0 : std::max(0.0, payoff);
+      double later = end < last ? utility.at(end + 1 - arrival) : 0;
+      bool isEnough = looks > options.looks && !offer.slots.empty();
+      return end == last || isEnough || later - least <= reached + negligible * later;
+    };
+    auto [offer, isDone] =
+        offerUpTo(problem, job, from, end, prices, options, ways, counts, isFinal);
+    if (!isDone && looks > options.mostLooks)
+      offer.slots.clear();
+    if (isDone || looks > options.mostLooks)
+      return std::move(offer);
   }
   return {};
 }

@@ -23,6 +23,10 @@ struct Offer {
   double payoff() const { return utility - cost; }
 };
 
+/// Slots that are looked at before it is asked whether later ones can be better: fewer where many
+/// nodes make each of them dear.
+int firstWindow(const Problem &problem);
+
 /// How offers are made.
 struct OfferOptions {
   Locality locality = Locality::Both;
@@ -34,6 +38,9 @@ struct OfferOptions {
   double costScale =
       1; // of costs against utility, where the offer of the highest pay-off is chosen
   int last = std::numeric_limits<int>::max(); // slot in which the job may end
+  /// Looks at a site in a slot: the search ends with what it has found after so many, and without
+  /// an offer after the most.
+  double looks = 5e4, mostLooks = std::numeric_limits<double>::infinity();
 };
 
 /// The offer of the highest pay-off to `job` from slot `from` on; one without slots where it cannot

@@ -122,7 +122,7 @@ PriceLimits priceLimits(const Problem &problem, llvm::ArrayRef<int> jobs, double
 Prices::Prices(const Problem &problem, PriceLimits limits)
     : problem(problem), ends(limits), free(problem.slots(), problem.capacity()),
       prices(problem.slots(), std::vector<double>(problem.capacity().size())),
-      touched(problem.slots()) {
+      touched(problem.slots()), alike(problem.slots()) {
   const Machines &machines = problem.machines();
   for (size_t resource = 0; resource < machines.capacity().size(); ++resource) {
     double capacity = machines.capacity()[resource];
@@ -137,7 +137,8 @@ Prices::Prices(const Problem &problem, PriceLimits limits)
 
 Prices::Prices(const Problem &problem, std::vector<std::vector<double>> costs)
     : problem(problem), free(problem.slots(), problem.capacity()), prices(std::move(costs)),
-      rises(problem.capacity().size()), touched(problem.slots(), true), isFixed(true) {
+      rises(problem.capacity().size()), touched(problem.slots(), true), isFixed(true),
+      alike(problem.slots()) {
   ends.least = 0;
   for (size_t resource = 0; resource < rises.size(); ++resource)
     if (problem.capacity()[resource] <= 0)
@@ -172,9 +173,18 @@ void Prices::discountFrom(int now, int slots) {
        ++slot) {
     discounts[slot] = std::min(1.0, ofNow + double(slot - now) / slots);
     touched[slot] = true;
+    alike[slot].reset();
     for (int resource = 0; resource < problem.firstQuota(); ++resource)
       update(slot, resource);
   }
+}
+
+SlotState Prices::stateOf(int slot) const {
+  SlotState state{free[slot], prices[slot], rises};
+  if (!alike[slot])
+    alike[slot].emplace(problem, state);
+  state.alike = &*alike[slot];
+  return state;
 }
 
 void Prices::take(int job, int slot, const Rows &rows) {
@@ -189,6 +199,7 @@ void Prices::giveBack(int job, int slot, const Rows &rows) {
 
 void Prices::changed(int slot, const Rows &rows) {
   touched[slot] = true;
+  alike[slot].reset();
   if (isFixed)
     return;
   for (const Row &row : rows)

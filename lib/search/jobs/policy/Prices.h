@@ -2,8 +2,10 @@
 // taken. They tell an arriving job what it keeps others from. ("Price" is the publication's word.)
 #pragma once
 
+#include "search/jobs/AlikeSites.h"
 #include "search/jobs/Problem.h"
 
+#include <optional>
 #include <vector>
 
 namespace heterplan::jobs {
@@ -57,6 +59,8 @@ public:
   llvm::ArrayRef<double> freeIn(int slot) const { return free[slot]; }
   /// How they rise: an amount a more makes them e^(growth·a) times as high, in every slot.
   llvm::ArrayRef<double> growth() const { return rises; }
+  /// All of the above. Costs less where the slot is as it was at the last call.
+  SlotState stateOf(int slot) const;
   /// It is slot `now`: prices of the next `slots` slots fall, to a twentieth in slot `now` itself,
   /// since few jobs are still to come that could use them. Each slot has its full price again if it
   /// is farther away.
@@ -84,6 +88,7 @@ private:
   double lowest = 1;                             // of the discounts
   std::vector<double> discounts;                 // by slot: factors on prices; empty: 1
   bool isFixed = false;
+  mutable std::vector<std::optional<AlikeSites>> alike; // by slot; none where it has changed
 };
 
 } // namespace heterplan::jobs

@@ -75,10 +75,16 @@ bool Replanner::mayMove(int job) const {
 
 std::vector<int> Replanner::movable(int besides) const {
   std::vector<int> jobs;
-  for (int job = 0; job < problem.size(); ++job)
+  for (int job : admitted)
     if (job != besides && mayMove(job) && !llvm::is_contained(problem.before(besides), job))
       jobs.push_back(job);
   return jobs;
+}
+
+/// Looks at a site in a slot for `offer`, at least.
+double Replanner::looksOf(const Offer &offer) const {
+  return double(std::max<size_t>(1, offer.costs.size())) *
+         double(problem.machines().sites().size() + 4);
 }
 
 /// Inserts what `job` has left.
@@ -91,11 +97,11 @@ bool Replanner::insertAgain(int job, double scale) {
   options.locality = offers.locality;
   options.costScale = scale;
   options.last = lastOf(job);
+  options.mostLooks = mostWork - spent;
   RoundingCounts unused;
   Offer offer = bestOffer(rest, job, std::max(now, *start), prices, options, unused);
   rest.setDone(job, problem.job(job).done);
-  spent += double(std::max<size_t>(1, offer.costs.size())) *
-           double(problem.machines().sites().size() + 4);
+  spent += looksOf(offer);
   if (offer.slots.empty())
     return false;
   put(job, offer.slots);
@@ -119,9 +125,15 @@ std::vector<int> Replanner::someOf(std::vector<int> jobs) {
   return jobs;
 }
 
-/// Plans the jobs of `out` anew and, before them, `added` (-1: none), at costs times `scale`. All
-/// is as it was unless every job has a plan and the utility less the cost rises.
+/// Plans the jobs of `out` anew, as many as can be looked at, and, before them, `added` (-1: none),
+/// at costs times `scale`. All is as it was unless every job has a plan and the utility less the
+/// cost rises.
 bool Replanner::tryAnew(std::vector<int> out, int added, bool byEnd, double scale) {
+  double each = firstWindow(problem) * double(problem.machines().sites().size() + 4);
+  auto affordable = int64_t((mostWork - spent) / each) - (added >= 0 ? 1 : 0);
+  if (affordable <= 0)
+    return false;
+  out.resize(std::min(out.size(), size_t(affordable)));
   double before = worth();
   Parts old;
   for (int job : out)
@@ -130,7 +142,7 @@ bool Replanner::tryAnew(std::vector<int> out, int added, bool byEnd, double scal
   if (added >= 0)
     out.insert(out.begin(), added);
   size_t placed = 0;
-  while (placed < out.size() && insertAgain(out[placed], scale))
+  while (placed < out.size() && spent < mostWork && insertAgain(out[placed], scale))
     ++placed;
   if (placed == out.size() && worth() > before + 1e-9 * std::abs(before))
     return true;
@@ -150,6 +162,7 @@ void Replanner::admitDirectly(int job, RoundingCounts &counts) {
   Offer offer;
   if (std::max(now, *start) < problem.slots())
     offer = chooseOffer(problem, job, std::max(now, *start), prices, offers, counts);
+  spent += looksOf(offer);
   rest.setChoice(job, problem.job(job).choice);
   plans[job].choice = problem.job(job).choice;
   plans[job].reason = reasonOf(problem, job, std::max(now, *start), offer);
@@ -169,6 +182,7 @@ void Replanner::decide(int job, RoundingCounts &counts) {
   if (discounted > 0)
     prices.discountFrom(now, discounted);
   spent = 0;
+  llvm::erase_if(admitted, [&](int each) { return plans[each].completion() < now; });
   admitDirectly(job, counts);
   bool wasAdmitted = plans[job].isAdmitted();
   std::vector<int> others = movable(job);
@@ -184,8 +198,10 @@ void Replanner::decide(int job, RoundingCounts &counts) {
   }
   if (!wasAdmitted && plans[job].isAdmitted())
     plans[job].reason = "other jobs are planned anew so that it fits";
-  for (int each = 0; each < problem.size(); ++each)
-    ends[each] = plans[each].isAdmitted() ? plans[each].completion() : -1;
+  if (plans[job].isAdmitted())
+    admitted.insert(llvm::lower_bound(admitted, job), job);
+  for (int each : admitted)
+    ends[each] = plans[each].completion();
 }
 
 } // namespace heterplan::jobs

@@ -35,6 +35,7 @@ private:
   void put(int job, const Slots &slots);
   Slots takeOut(int job);
   bool insertAgain(int job, double scale);
+  double looksOf(const Offer &offer) const;
   double doneBefore(int job) const;
   int lastOf(int job) const;
   bool mayMove(int job) const;
@@ -50,7 +51,8 @@ private:
   OfferOptions offers;
   Replan replan;
   Schedule plans;
-  std::vector<int> ends; // of the admitted jobs, as they were told; -1: none
+  std::vector<int> ends;     // of the admitted jobs, as they were told; -1: none
+  std::vector<int> admitted; // that have not ended, in ascending order
   std::vector<std::vector<int>> followers;
   double utility = 0, cost = 0, spent = 0;
   int now = 0, discounted = 0;

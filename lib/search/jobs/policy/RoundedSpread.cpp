@@ -12,8 +12,6 @@
 namespace heterplan::jobs {
 
 namespace {
-constexpr size_t mostSites = 32; // that a model looks at: the cheapest
-
 /// The model of one spread and its fractional solution.
 class SpreadModel {
 public:
@@ -90,7 +88,7 @@ private:
     for (int site = 0; site < int(problem.machines().sites().size()); ++site)
       if (takes(site) && fitting(problem, index, demand, site, state.free, 1) > 0)
         found.emplace_back(key(site), site);
-    size_t kept = std::min(found.size(), mostSites);
+    size_t kept = std::min(found.size(), mostSitesOfSpread);
     std::partial_sort(found.begin(), found.begin() + kept, found.end());
     std::vector<int> sites;
     for (size_t i = 0; i < kept; ++i)

@@ -15,6 +15,9 @@ struct SpreadRounding {
   uint64_t seed = 0, slot = 0; // of the random numbers: the same whatever came before
 };
 
+/// Sites that a model looks at: the cheapest.
+constexpr size_t mostSitesOfSpread = 32;
+
 /// The cheapest spread among the tries that holds: packing (what is free, workers ≤ batch),
 /// covering
 /// (`samples` are trained, servers ≥ workers/γ). None where no try holds, or where no spread can

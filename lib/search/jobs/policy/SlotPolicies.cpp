@@ -3,6 +3,7 @@
 #include "search/jobs/policy/Policies.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallBitVector.h"
 
 #include <algorithm>
 #include <cmath>
@@ -45,37 +46,62 @@ void grow(const SlotView &view, const std::vector<int> &jobs, std::vector<double
 /// nothing either, and is not tried.
 class InTurn {
 public:
-  explicit InTurn(const SlotView &view) : view(view), free(view.free) {}
+  InTurn(const SlotView &view, std::vector<double> &free) : view(view), free(free) {}
 
-  Rows serve(int job) {
-    if (llvm::any_of(failed, [&](int other) { return needsNoLess(job, other); }))
+  /// At most so many `workers`.
+  Rows serve(int job, int64_t workers = std::numeric_limits<int64_t>::max()) {
+    Need need = needOf(job);
+    if (llvm::any_of(failed, [&](const Need &other) { return need.isNoLessThan(other); }))
       return {};
-    Rows rows = takeMost(view, job, free);
-    if (rows.empty())
-      failed.push_back(job);
+    Rows rows = takeMost(view, job, free, workers);
+    if (rows.empty()) {
+      llvm::erase_if(failed, [&](const Need &other) { return other.isNoLessThan(need); });
+      failed.push_back(std::move(need));
+    }
     return rows;
   }
 
 private:
-  bool needsNoLess(int job, int other) const {
-    const Job &more = view.problem.job(job), &less = view.problem.job(other);
-    if (view.problem.hasQuotas(other) && more.queue != less.queue)
-      return false;
-    for (int r = 0; r < resources; ++r)
-      if (more.worker[r] < less.worker[r] || more.server[r] < less.server[r])
-        return false;
-    for (int kind = 0; kind < view.problem.machines().kinds(); ++kind)
-      if (std::isfinite(view.problem.sampleTime(job, kind).value()) &&
-          !std::isfinite(view.problem.sampleTime(other, kind).value()))
-        return false;
-    return more.minWorkers >= less.minWorkers && more.workersPerServer <= less.workersPerServer &&
-           view.problem.mostNodes(job) <= view.problem.mostNodes(other) &&
-           (*more.sameType || !*less.sameType);
+  /// The needs of a job, apart from other facts about it: there are many comparisons.
+  struct Need {
+    Demand worker{}, server{};
+    double workersPerServer = 1;
+    int64_t minWorkers = 0;
+    int mostNodes = 0, queue = -1;
+    bool sameType = false, hasQuotas = false;
+    llvm::SmallBitVector kinds; // of sites, on which it can have workers
+
+    bool isNoLessThan(const Need &less) const {
+      for (int r = resources - 1; r >= 0; --r)
+        if (worker[r] < less.worker[r] || server[r] < less.server[r])
+          return false;
+      return minWorkers >= less.minWorkers && workersPerServer <= less.workersPerServer &&
+             mostNodes <= less.mostNodes && (sameType || !less.sameType) &&
+             (!less.hasQuotas || queue == less.queue) && !kinds.test(less.kinds);
+    }
+  };
+
+  Need needOf(int index) const {
+    const Problem &problem = view.problem;
+    const Job &job = problem.job(index);
+    Need need{job.worker,
+              job.server,
+              job.workersPerServer,
+              job.minWorkers,
+              problem.mostNodes(index),
+              problem.queueOf(index),
+              *job.sameType,
+              problem.hasQuotas(index),
+              {}};
+    need.kinds.resize(unsigned(problem.machines().kinds()));
+    for (int kind = 0; kind < problem.machines().kinds(); ++kind)
+      need.kinds[unsigned(kind)] = std::isfinite(problem.sampleTime(index, kind).value());
+    return need;
   }
 
   const SlotView &view;
-  std::vector<double> free;
-  std::vector<int> failed;
+  std::vector<double> &free;
+  std::vector<Need> failed;
 };
 
 int64_t wholeShare(double workers) {
@@ -84,13 +110,15 @@ int64_t wholeShare(double workers) {
 } // namespace
 
 void Fifo::allocate(const SlotView &view, std::vector<Rows> &rows) const {
-  InTurn turn(view);
+  std::vector<double> free = view.free;
+  InTurn turn(view, free);
   for (int job : view.active)
     rows[job] = turn.serve(job);
 }
 
 void Srtf::allocate(const SlotView &view, std::vector<Rows> &rows) const {
-  InTurn turn(view);
+  std::vector<double> free = view.free;
+  InTurn turn(view, free);
   for (int job : sortedBy(view.active, [&](int job) { return view.left[job] / view.most[job]; }))
     rows[job] = turn.serve(job);
 }
@@ -99,8 +127,9 @@ void Drf::allocate(const SlotView &view, std::vector<Rows> &rows) const {
   std::vector<double> free = view.free;
   std::vector<FairShare> shares = fairShares(view);
   std::vector<int> order = sortedBy(view.active, [&](int job) { return shares[job].share; });
+  InTurn turn(view, free);
   for (int job : order)
-    rows[job] = takeMost(view, job, free, wholeShare(shares[job].workers));
+    rows[job] = turn.serve(job, wholeShare(shares[job].workers));
   grow(view, order, free, rows);
 }
 
