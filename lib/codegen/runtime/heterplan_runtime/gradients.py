@@ -1,5 +1,5 @@
-"""What is done to all gradients of a rank at once. A GPU gets few kernels for it, and its host waits
-at most once."""
+"""Functions of all gradients of a rank. A GPU gets few kernels for each, and its host waits at most
+once."""
 
 from __future__ import annotations
 
