@@ -131,8 +131,8 @@ class Fit:
                 self.start[key] = UNTOUCHED.get(key, 0.7)
 
     def without(self, rows: Sequence[Row]) -> dict[str, float]:
-        """A fit to `rows`. Of an architecture that they lack, kernels that were measured have the share of the
-        others in steps, in the mean; without such kernels, the shares are those of the others in the mean."""
+        """A fit to `rows`. An architecture that they lack has the shares of the others in the mean; if its kernels
+        were measured, these have the others' mean share of them in steps."""
         values = self.run(rows, rounds=10)
         seen = {self.devices[row.device].architecture for row in rows}
         for name, keys in FITTED.items():
