@@ -57,8 +57,8 @@ const StageTimes &StageOrders::stageAt(Times &of, int begin, int end, const Devi
 }
 
 /// `behind` with `stage` before it; price and place of the stage are not filled in.
-StageOrders::Tail StageOrders::inFront(const Tail &behind, const StageTimes &stage,
-                                       const BoundaryCost &boundary) const {
+StageOrders::Tail StageOrders::withStageBefore(const Tail &behind, const StageTimes &stage,
+                                               const BoundaryCost &boundary) const {
   Tail tail = behind;
   StageSums &sums = tail.sums;
   const double receive = boundary.receive.value();
@@ -96,7 +96,7 @@ void StageOrders::extend(ArrayRef<DeviceGroup> groups, size_t set, int group, in
       const StageTimes &stage = stageAt(times, begin, end, own, microBatches, place);
       if (stage.share == 0) // longer stages do not fit either
         break;
-      Tail tail = inFront(
+      Tail tail = withStageBefore(
           behind, stage,
           transfers ? boundaryCost(path, Samples(stage.share), Samples(behind.stage->share), cut)
                     : BoundaryCost{});

@@ -50,7 +50,8 @@ private:
   Times &timesOf(const DeviceGroup &group, int microBatches, int inFlight, bool isLast);
   const StageTimes &stageAt(Times &of, int begin, int end, const DeviceGroup &group,
                             int microBatches, StagePlace place);
-  Tail inFront(const Tail &behind, const StageTimes &stage, const BoundaryCost &boundary) const;
+  Tail withStageBefore(const Tail &behind, const StageTimes &stage,
+                       const BoundaryCost &boundary) const;
   void extend(llvm::ArrayRef<DeviceGroup> groups, size_t set, int group, int microBatches,
               double limit);
   Placement placementOf(llvm::ArrayRef<DeviceGroup> groups, size_t set, int microBatches);
