@@ -26,8 +26,8 @@ std::string othersText(const Plan &plan, const Stage &slowest) {
   double least = 1, most = 0;
   for (const Stage &stage : plan.stages)
     if (&stage != &slowest) {
-      least = std::min(least, stage.time() / slowest.time());
-      most = std::max(most, stage.time() / slowest.time());
+      least = std::min(least, paceOf(plan, stage) / paceOf(plan, slowest));
+      most = std::max(most, paceOf(plan, stage) / paceOf(plan, slowest));
     }
   std::string range = fixed(100 * least, 1);
   if (most > least)
@@ -47,14 +47,15 @@ std::string rowOf(const std::string &name, const Plan &plan, const std::string &
 } // namespace
 
 std::string emitLimits(const Plan &plan, const PlanLimits *limits) {
-  if (plan.stages.empty() || bottleneckOf(plan).time() == Seconds(0))
+  if (plan.stages.empty() || paceOf(plan, bottleneckOf(plan)) == Seconds(0))
     return "";
   const Stage &slowest = bottleneckOf(plan);
   std::string html = "<h2>What limits the plan</h2>\n<p>";
   html += plan.stages.size() == 1
               ? std::string("The only stage")
               : "Stage " + std::to_string(slowest.id) + " is the bottleneck: it";
-  html += " needs " + readable(slowest.time()) + " for a micro-batch" + communication(slowest);
+  html += " needs " + readable(paceOf(plan, slowest)) + " for a micro-batch" +
+          (plan.overlapsTransfers ? " beside its transfers" : communication(slowest));
   if (plan.stages.size() > 1)
     html += "; " + othersText(plan, slowest);
   if (slowest.sync.value() > 0)

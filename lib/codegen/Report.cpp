@@ -67,6 +67,8 @@ std::string summary(const Plan &plan, const ReportInputs &inputs) {
     html += term("batch normalisation", nameOf(plan.batchNorm));
   if (plan.overlapsSums)
     html += term("all-reduces", "overlap backward passes");
+  if (plan.overlapsTransfers)
+    html += term("transfers", "overlap computing");
   html += term("objective", std::string(nameOf(plan.objective)) + ", " + optimality(plan));
   if (plan.training) {
     html += term("training", std::to_string(plan.training->epochs) + " × " +

@@ -253,6 +253,10 @@ Expected<Calibration> calibrate(const Program &program, const Cluster &cluster,
     return Diagnostic(Diag::NotSupported, {paths.front(), 0, 0, ""})
                .note({}, "measure a plan that was compiled without --overlap-grad-reduce")
            << "all-reduces that overlap backward passes tell neither time by itself";
+  if (program.overlapsTransfers)
+    return Diagnostic(Diag::NotSupported, {paths.front(), 0, 0, ""})
+               .note({}, "measure a plan that was compiled without --overlap-transfers")
+           << "messages that travel during passes tell neither time by itself";
   Comparison comparison(program, cluster);
   for (size_t i = 0; i < measured.size(); ++i) {
     if (Error error = comparison.check(measured[i], paths[i]))

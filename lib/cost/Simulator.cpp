@@ -1,5 +1,7 @@
 #include "cost/Simulator.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -316,11 +318,100 @@ private:
   std::map<RankGroup, Meeting> meetings, sumMeetings; // by group
   std::vector<int> ready;
 };
+/// `program` with the messages over each boundary as a stage and a rank of their own, behind all
+/// ranks: stage s becomes 2s, and the boundary behind it 2s+1.
+class TransfersApart {
+public:
+  explicit TransfersApart(const Program &program) : apart(program) {
+    apart.stages = std::max(0, 2 * program.stages - 1);
+    for (int boundary = 0; boundary + 1 < program.stages; ++boundary)
+      times.emplace_back(size_t(program.microBatches));
+    for (RankProgram &rank : apart.ranks)
+      takeTransfers(rank);
+    for (int boundary = 0; boundary + 1 < program.stages; ++boundary)
+      addRank(boundary);
+  }
+
+  const Program &get() const { return apart; }
+
+private:
+  struct Transfers {
+    Seconds forward{}, backward{};
+  };
+
+  /// The rank whose messages of a micro-batch take longest decides.
+  void takeTransfers(RankProgram &rank) {
+    std::map<std::pair<int, int>, Transfers> own; // by boundary and micro-batch
+    for (Instruction &instruction : rank.instructions) {
+      if (!isReceive(instruction.op))
+        continue;
+      Transfers &all = own[{instruction.boundary, instruction.microBatch}];
+      (instruction.op == Op::Receive ? all.forward : all.backward) += instruction.seconds;
+      instruction.seconds = Seconds();
+    }
+    for (const auto &[place, all] : own) {
+      Transfers &longest = times[size_t(place.first)][size_t(place.second)];
+      longest.forward = std::max(longest.forward, all.forward);
+      longest.backward = std::max(longest.backward, all.backward);
+    }
+    for (ProgramPart &part : rank.parts)
+      part.stage *= 2;
+  }
+
+  void addRank(int boundary) {
+    RankProgram &rank = apart.ranks.emplace_back();
+    rank.rank = static_cast<int>(apart.ranks.size()) - 1;
+    rank.parts.emplace_back().stage = 2 * boundary + 1;
+    const int ahead = std::min(apart.microBatches, apart.stages - rank.parts.front().stage);
+    for (int next = 0; next < apart.microBatches + ahead; ++next) {
+      if (next >= ahead)
+        addPass(rank, boundary, next - ahead, Op::Backward);
+      if (next < apart.microBatches)
+        addPass(rank, boundary, next, Op::Forward);
+    }
+  }
+
+  void addPass(RankProgram &rank, int boundary, int microBatch, Op op) {
+    const Transfers &of = times[size_t(boundary)][size_t(microBatch)];
+    Instruction &pass = rank.instructions.emplace_back();
+    pass.op = op;
+    pass.microBatch = microBatch;
+    pass.seconds = op == Op::Forward ? of.forward : of.backward;
+  }
+
+  Program apart;
+  std::vector<std::vector<Transfers>> times; // by boundary and micro-batch
+};
+
+/// The events of the ranks of `program`, of a timeline with its transfers apart.
+Timeline withoutTransfers(Timeline timeline, const Program &program) {
+  llvm::erase_if(timeline.events, [&](const TimelineEvent &event) {
+    return event.rank >= static_cast<int>(program.ranks.size());
+  });
+  for (TimelineEvent &event : timeline.events)
+    event.stage /= 2;
+  return timeline;
+}
+
+Expected<Simulation> simulateOverlapped(const Program &program) {
+  const TransfersApart transfers(program);
+  const Program &apart = transfers.get();
+  auto eager = Simulator(apart, nullptr).run();
+  if (!eager)
+    return eager.takeError();
+  LastStageStart lastStage(apart);
+  auto steady = Simulator(apart, &lastStage).run();
+  if (!steady)
+    return steady.takeError();
+  return Simulation{withoutTransfers(std::move(*steady), program), eager->iteration};
+}
 } // namespace
 
 Expected<Simulation> simulate(const Program &program) {
   if (Error error = program.verify())
     return error;
+  if (program.overlapsTransfers && program.stages > 1)
+    return simulateOverlapped(program);
   auto eager = Simulator(program, nullptr).run();
   if (!eager)
     return eager.takeError();

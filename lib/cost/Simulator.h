@@ -9,6 +9,9 @@
 //   stage sets the rate. An eager start may hide a part of the drain; plans do not count on it.
 // - Sums of gradients at the end of a stage run beside what the ranks do next, one after another on
 //   each rank; its first update waits for all of them.
+// - If transfers overlap, the messages over a boundary run beside the passes, one after another in
+//   the 1F1B order of a stage between the two (withTransfersApart() in ir/Plan.h). The receipt of
+//   one is an instant of the timeline: when the receiver takes it.
 // If a device may run several stages, the second rule does not hold: there a rank executes its
 // instructions in order, each as soon as its inputs are there, and this is the predicted time.
 #pragma once

@@ -28,7 +28,8 @@ std::vector<int64_t> StageOption::rowsOf(const SparseTable &table) const {
 StageCosts::StageCosts(const LayerGraph &graph, const Cluster &cluster, const CostModel &costs,
                        Optimizer optimizer, Samples globalBatch, LayerTimesTable::MayRun mayRun,
                        Precision precision, const ModeRequest &asked)
-    : cuts(graph.cuts()), memory(graph, cuts, optimizer, globalBatch, precision),
+    : cuts(graph.cuts()),
+      memory(graph, cuts, optimizer, globalBatch, precision, asked.overlapsTransfers),
       times(graph, cluster, costs, std::move(mayRun)), graph(graph), cluster(cluster), asked(asked),
       inPassAllReduces(graph.layers.size() + 1), inPassAllReduceBytes(graph.layers.size() + 1),
       groups(cluster.types.size()) {

@@ -28,9 +28,9 @@ int64_t MemoryModel::mostSamples(Bytes memory, int inFlight, int64_t batch) cons
 }
 
 StageMemory::StageMemory(const LayerGraph &graph, ArrayRef<Cut> cuts, Optimizer optimizer,
-                         Samples globalBatch, Precision precision)
+                         Samples globalBatch, Precision precision, bool receivesAhead)
     : graph(graph), cuts(cuts), optimizer(optimizer), globalBatch(globalBatch),
-      precision(precision), tied(graph.tiedParameters()), sums(1) {
+      precision(precision), receivesAhead(receivesAhead), tied(graph.tiedParameters()), sums(1) {
   std::vector<bool> allowed = graph.allowedCuts();
   for (int i = 0; i < graph.size(); ++i) {
     const Layer &layer = graph.layers[i];
@@ -197,6 +197,10 @@ StageMemory::Frame StageMemory::frameOf(LayerRange range, int replicas, bool rec
   frame.model.convolution = most.convolution;
   frame.model.workspace = (recomputes ? most.workspace : most.beyond) + received.backward +
                           frame.sent.backward; // and messages
+  if (receivesAhead) { // the next input, and gradients of another micro-batch both ways
+    frame.model.workspace += received.forward + received.backward + frame.sent.backward;
+    frame.model.fixed += received.fixed + received.fixedGradient + frame.sent.fixedGradient;
+  }
   (recomputes ? frame.model.fixed : frame.weightsInFlight) += weights;
   return frame;
 }

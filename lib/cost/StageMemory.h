@@ -73,8 +73,10 @@ struct Gathers {
 class StageMemory {
 public:
   /// `cuts` are those of `graph`; both outlive this.
+  /// `receivesAhead`: a stage has room for a message more of each kind (overlapped transfers).
   StageMemory(const LayerGraph &graph, llvm::ArrayRef<Cut> cuts, Optimizer optimizer,
-              Samples globalBatch, Precision precision = Precision::Fp32);
+              Samples globalBatch, Precision precision = Precision::Fp32,
+              bool receivesAhead = false);
 
   /// The memory of each of `replicas` that hold layers `range`, share their sparse tables as evenly
   /// as rows go, and divide their state by `sharding`. `messages`: null if everything at the cuts
@@ -174,6 +176,7 @@ private:
   const Optimizer optimizer;
   const Samples globalBatch;
   const Precision precision;
+  const bool receivesAhead;
   std::vector<TiedParameter> tied;
   std::vector<TiedLayer> tiedLayers;
   std::vector<Sums> sums;         // by position

@@ -2,6 +2,7 @@
 // them. Other files ask the predicates below, and pass these values on as a whole.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -55,7 +56,15 @@ struct ModeRequest {
   /// The replicas of a stage sum gradients while its last backward pass still computes others, as
   /// DistributedDataParallel does (Li et al., VLDB 2020).
   bool overlapsSums = false;
+  /// Messages between stages travel while both stages compute.
+  bool overlapsTransfers = false;
 
+  /// Forward passes that a stage of a 1F1B pipeline does before its first backward pass, and so
+  /// the micro-batches that it holds at a time; `left`: stages from it to the last one, itself
+  /// counted. Messages on their way count as a stage between two.
+  int inFlight(int left, int microBatches) const {
+    return std::min(microBatches, overlapsTransfers ? 2 * left - 1 : left);
+  }
   /// Whether the replicas of a stage with this sharding do so: of divided state they do not.
   bool overlapsSumsOf(const StageSharding &sharding) const {
     return overlapsSums && !sharding.dividesState();

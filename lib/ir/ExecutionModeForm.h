@@ -26,6 +26,8 @@ template <typename Message> void writeModeRequest(const ModeRequest &asked, Mess
   form.set_shard_state(asked.shardState ? nameOf(*asked.shardState) : "auto");
   if (asked.overlapsSums)
     form.set_overlap_grad_reduce(true);
+  if (asked.overlapsTransfers)
+    form.set_overlap_transfers(true);
 }
 
 /// Absent: auto.
@@ -37,6 +39,7 @@ template <typename Message> ModeRequest readModeRequest(const Message &form, Nam
   if (!form.shard_state().empty() && form.shard_state() != "auto")
     asked.shardState = names.named<StateSharding>(form.shard_state(), stateShardings, "shardState");
   asked.overlapsSums = form.overlap_grad_reduce();
+  asked.overlapsTransfers = form.overlap_transfers();
   return asked;
 }
 

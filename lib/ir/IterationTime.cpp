@@ -150,6 +150,24 @@ private:
 };
 } // namespace
 
+std::vector<Stage> withTransfersApart(const std::vector<Stage> &stages) {
+  std::vector<Stage> apart;
+  apart.reserve(2 * stages.size());
+  for (const Stage &stage : stages) {
+    if (!apart.empty()) {
+      Stage transfers;
+      transfers.forward = stage.receive;
+      transfers.backward = (&stage - 1)->receiveGradient;
+      apart.push_back(std::move(transfers));
+    }
+    Stage &own = apart.emplace_back(stage);
+    own.forward -= stage.receive;
+    own.backward -= stage.receiveGradient;
+    own.receive = own.receiveGradient = Seconds();
+  }
+  return apart;
+}
+
 Seconds iterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule) {
   assert(!sharesDevices(schedule) && "only the simulator tells");
   constexpr double rounding = 1e-9;

@@ -57,6 +57,7 @@ public:
     program.globalBatch = plan.globalBatch;
     program.predictedIteration = plan.iteration;
     program.overlapsSums = plan.overlapsSums;
+    program.overlapsTransfers = plan.overlapsTransfers;
     numberDevices();
     for (int stage = 0; stage < program.stages; ++stage)
       if (Error error = createParts(stage))
@@ -300,8 +301,10 @@ private:
 
   /// How long a part waits while others of its stage receive what takes `whole`: one without
   /// samples, and in bursts one of unequal parts, of which the slowest need not be those that
-  /// receive most; it takes `received` itself.
+  /// receive most; it takes `received` itself. Nobody receives within a pass if transfers overlap.
   Seconds waitBeside(Member member, int microBatch, Seconds whole, Seconds received) const {
+    if (plan.overlapsTransfers)
+      return Seconds();
     bool waits = samplesOf(member, microBatch).count == 0 ||
                  (plan.schedule == Schedule::Burst && areUnequal[size_t(partOf(member).stage)]);
     return waits ? std::max(Seconds(), whole - received) : Seconds();

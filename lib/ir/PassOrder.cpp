@@ -11,14 +11,15 @@ using namespace llvm;
 
 namespace heterplan {
 
-int forwardPassesAhead(Schedule schedule, int stage, int stages, int microBatches) {
+int forwardPassesAhead(Schedule schedule, int stage, int stages, int microBatches,
+                       const ModeRequest &asked) {
   switch (schedule) {
   case Schedule::GPipe:
     return microBatches;
   case Schedule::Burst:
     return 1;
   default:
-    return std::min(microBatches, stages - stage);
+    return asked.inFlight(stages - stage, microBatches);
   }
 }
 
@@ -28,7 +29,8 @@ namespace {
 /// Huang et al., GPipe (NeurIPS 2019).
 std::vector<StagePass> orderOfStage(const Plan &plan, int stage) {
   int m = plan.microBatches;
-  int ahead = forwardPassesAhead(plan.schedule, stage, static_cast<int>(plan.stages.size()), m);
+  int ahead =
+      forwardPassesAhead(plan.schedule, stage, static_cast<int>(plan.stages.size()), m, plan);
   std::vector<StagePass> order;
   order.reserve(2 * size_t(m));
   for (int i = 0; i < ahead; ++i)

@@ -23,7 +23,9 @@ struct StagePass {
 std::vector<StagePass> passOrder(const Plan &plan);
 
 /// How many forward passes stage `stage` of `stages` does before its first backward pass; also how
-/// many micro-batches it holds at a time. 1F1B and interleaved: min(m, S−s); GPipe: m; burst: one.
-int forwardPassesAhead(Schedule schedule, int stage, int stages, int microBatches);
+/// many micro-batches it holds at a time. 1F1B and interleaved: min(m, S−s), or min(m, 2(S−s)−1) if
+/// transfers overlap (ModeRequest::inFlight); GPipe: m; burst: one.
+int forwardPassesAhead(Schedule schedule, int stage, int stages, int microBatches,
+                       const ModeRequest &asked = {});
 
 } // namespace heterplan

@@ -134,6 +134,8 @@ struct Stage {
   bool operator==(const Stage &) const = default;
 
   Seconds time() const { return forward + backward; }
+  /// Without what it receives.
+  Seconds computing() const { return time() - receive - receiveGradient; }
   /// Devices of all replicas.
   size_t deviceCount() const;
 };
@@ -359,6 +361,11 @@ Seconds leastIterationTime(const std::vector<Stage> &stages, int microBatches, S
 /// states under the synchronous iteration model. A stage without replicas counts as one replica
 /// with the stage's times. O(stages · microBatches), less where the pipeline soon runs steadily.
 Seconds iterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule);
+
+/// `stages` of 1F1B as they run if transfers overlap: each computes only, and what is received over
+/// a boundary, activations in the forward and gradients in the backward pass, is a stage of its own
+/// between two. As bytes of both directions take turns there, a run takes no longer.
+std::vector<Stage> withTransfersApart(const std::vector<Stage> &stages);
 
 /// The iteration time if the last stage is not held back: each pass of 1F1B begins as soon as its
 /// inputs are there, as in a run. The result is at most iterationTime(). For one stage or 1F1B.

@@ -13,10 +13,15 @@ LayerPlace placeOf(const Plan &plan, llvm::StringRef layer) {
   return {};
 }
 
+Seconds paceOf(const Plan &plan, const Stage &stage) {
+  return plan.overlapsTransfers ? stage.computing() : stage.time();
+}
+
 const Stage &bottleneckOf(const Plan &plan) {
   assert(!plan.stages.empty() && "every plan has a stage");
-  return *std::max_element(plan.stages.begin(), plan.stages.end(),
-                           [](const Stage &a, const Stage &b) { return a.time() < b.time(); });
+  return *std::max_element(
+      plan.stages.begin(), plan.stages.end(),
+      [&](const Stage &a, const Stage &b) { return paceOf(plan, a) < paceOf(plan, b); });
 }
 
 } // namespace heterplan

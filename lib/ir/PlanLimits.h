@@ -16,8 +16,11 @@ struct LayerPlace {
 };
 LayerPlace placeOf(const Plan &plan, llvm::StringRef layer);
 
-/// The stage with the longest forward and backward pass, which the others wait for. `plan` has one
-/// at least.
+/// How long a stage is busy with a micro-batch: not with transfers that overlap its passes.
+Seconds paceOf(const Plan &plan, const Stage &stage);
+
+/// The stage that is busy longest with a micro-batch, which the others wait for. `plan` has one at
+/// least.
 const Stage &bottleneckOf(const Plan &plan);
 
 struct PlanLimits {

@@ -293,6 +293,11 @@ Error Plan::verify() const {
   if (schedule == Schedule::DataParallel && stages.size() > 1)
     return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, "schedule"})
            << "a data-parallel plan has one stage, not " << stages.size();
+  if (overlapsTransfers && schedule != Schedule::DataParallel &&
+      schedule != Schedule::OneForwardOneBackward)
+    return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, "overlapTransfers"})
+           << "transfers overlap computing in plans with the schedule '"
+           << nameOf(Schedule::OneForwardOneBackward) << "' only";
   StringSet<> layers;
   for (size_t i = 0; i < stages.size(); ++i)
     if (Error error = verifyStage(*this, i, layers))

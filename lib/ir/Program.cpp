@@ -229,6 +229,9 @@ Error Program::verify() const {
   StageGraph graph = stageGraph();
   if (Error error = verifyLinks(*this, graph))
     return error;
+  if (overlapsTransfers &&
+      (sharesDevices(schedule) || schedule == Schedule::GPipe || !links.empty()))
+    return refuse("transfers overlap computing in pipelines of the schedule 1f1b only");
   std::vector<PartSamples> samples;
   for (const RankProgram &rank : ranks)
     samples.push_back(samplesOf(rank, microBatches));

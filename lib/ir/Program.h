@@ -124,6 +124,9 @@ struct Program {
   /// All-reduces begin within the last backward pass of their stage; their instructions stand for
   /// what is left then (ModeRequest::overlapsSums).
   bool overlapsSums = false;
+  /// Receives are posted ahead, so that messages travel beside the passes of their ranks
+  /// (ModeRequest::overlapsTransfers). For 1F1B in a chain.
+  bool overlapsTransfers = false;
   std::vector<RankProgram> ranks;
   bool operator==(const Program &) const = default;
 

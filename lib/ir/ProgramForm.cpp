@@ -156,6 +156,7 @@ void readCommon(const v1::RankProgram &form, NameReader &names, Program &program
   program.globalBatch = Samples(int64_t(form.global_batch()));
   program.predictedIteration = Seconds(form.predicted_iteration_seconds());
   program.overlapsSums = form.overlap_grad_reduce();
+  program.overlapsTransfers = form.overlap_transfers();
   for (const v1::StageLink &link : form.links())
     program.links.push_back({link.from(), link.to()});
 }
@@ -212,7 +213,7 @@ bool sameProgram(const Program &a, const Program &b) {
   return a.model == b.model && a.schedule == b.schedule && a.optimizer == b.optimizer &&
          a.stages == b.stages && a.links == b.links && a.microBatches == b.microBatches &&
          a.globalBatch == b.globalBatch && a.predictedIteration == b.predictedIteration &&
-         a.overlapsSums == b.overlapsSums;
+         a.overlapsSums == b.overlapsSums && a.overlapsTransfers == b.overlapsTransfers;
 }
 
 Expected<RankFile> readRankFile(StringRef folder, int rank) {
@@ -257,6 +258,8 @@ std::string toJson(const Program &program, int rankIndex) {
   form.set_predicted_iteration_seconds(program.predictedIteration.value());
   if (program.overlapsSums)
     form.set_overlap_grad_reduce(true);
+  if (program.overlapsTransfers)
+    form.set_overlap_transfers(true);
   for (const StageLink &link : program.links) {
     v1::StageLink &linkForm = *form.add_links();
     linkForm.set_from(link.from);

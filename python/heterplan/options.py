@@ -44,6 +44,7 @@ class CompileOptions(TypedDict, total=False):
     recompute: Literal["auto", "never", "always"]
     shard_state: Literal["auto", "none", "optimizer", "gradients", "parameters"]
     overlap_grad_reduce: bool
+    overlap_transfers: bool
     tensor_parallel: int | Literal["auto"]
     amplification_limit: float
     widths: Literal["powers", "any"]

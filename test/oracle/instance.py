@@ -93,6 +93,7 @@ class Request:
     recompute: str = "never"
     shard_state: str = "none"
     overlaps_sums: bool = False
+    overlaps_transfers: bool = False
     iteration_model: str = "synchronous-1f1b"
     widths: str = "powers"  # of bursts
     strategy: str = "auto"
@@ -115,6 +116,11 @@ class Request:
         "max_memory_fraction", "amplification_limit", "max_devices", "pins", "colocations", "separations",
     )  # fmt: skip
 
+    def in_flight(self, behind: int, micro_batches: int) -> int:
+        """Micro-batches that a stage holds, of a pipeline with `behind` stages behind it. If transfers overlap, a stage
+        is one ahead of the wire behind it, which is one ahead of the next stage."""
+        return min(micro_batches, 1 + behind * (2 if self.overlaps_transfers else 1))
+
     @property
     def is_exact(self) -> bool:
         """Whether the search ends with the best plan, if it is that good."""
@@ -128,6 +134,7 @@ class Request:
         if self.iteration_model == "synchronous-1f1b":
             words += ["--recompute", self.recompute, "--shard-state", self.shard_state]
             words += ["--overlap-grad-reduce"] if self.overlaps_sums else []
+            words += ["--overlap-transfers"] if self.overlaps_transfers else []
         else:
             words += ["--iteration-model", self.iteration_model]
         if self.schedule == "burst":

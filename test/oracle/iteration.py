@@ -23,6 +23,20 @@ class Placed:
         return self.forward + self.backward
 
 
+def with_wires(stages: Sequence[Placed], receives: Sequence[tuple[float, float]]) -> list[Placed]:
+    """The stages of a pipeline whose transfers overlap computing: a stage is busy with its own passes only, and each
+    wire between two is one of them, busy with the activations and the gradients of each micro-batch. `receives`:
+    activations and gradients, by the stage that gets them."""
+    result: list[Placed] = []
+    for i, (stage, (activations, gradients)) in enumerate(zip(stages, receives)):
+        if i:
+            wire = activations, receives[i - 1][1]
+            result.append(Placed(*wire, 0.0, [wire]))
+        own = [(f - activations, b - gradients) for f, b in stage.replicas]
+        result.append(Placed(stage.forward - activations, stage.backward - gradients, stage.sync, own))
+    return result
+
+
 def by_formula(stages: Sequence[Placed], micro_batches: int) -> float:
     """Σ τ + (m−1)·max τ + exposed synchronisation; the passes never take less."""
     exposed = 0.0

@@ -83,10 +83,11 @@ class Reader:
         way = Way(bool(stage.get("recompute")), stage.get("stateSharding", "none"))
         left = len(self.printed["stages"]) - index
         place = (positions[index], positions[index + 1], group)
-        run = stages.run(*place, self.count, min(self.count, left), left == 1, way, shares)
+        in_flight = self.planner.request.in_flight(left - 1, self.count)
+        run = stages.run(*place, self.count, in_flight, left == 1, way, shares)
         if [self.names[start] for start in run.segments] != stage.get("recompute", []):
             self.problems.append(f"stage {index} computes {stage.get('recompute')} again, not {run.segments}")
-        if not stages.fits(*place, way, run.segments, shares, min(self.count, left)):
+        if not stages.fits(*place, way, run.segments, shares, in_flight):
             self.problems.append(f"stage {index} does not fit into memory")
         return run
 

@@ -16,6 +16,7 @@ class Generator:
         self.draw = random.Random(f"{model}:{seed}")
         self.node_draw = random.Random(f"nodes:{model}:{seed}")  # problems are else what they would be without it
         self.mode_draw = random.Random(f"modes:{model}:{seed}")
+        self.transfer_draw = random.Random(f"transfers:{model}:{seed}")
         self.model = model
 
     def chance(self, percent: float) -> bool:
@@ -270,6 +271,8 @@ class Generator:
             wanted["batch_norm"] = "local"
         if self.model == "synchronous-1f1b" and self.mode_draw.random() < 0.25:
             wanted["overlaps_sums"] = True
+        if self.model == "synchronous-1f1b" and self.transfer_draw.random() < 0.25:
+            wanted["overlaps_transfers"] = True
         return Request(**wanted)
 
 

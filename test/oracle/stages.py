@@ -281,6 +281,9 @@ class Stages:
         kept, boundary = kept + self.cuts[end].forward, boundary + self.cuts[end].fixed
         workspace += self.cuts[begin].backward + self.cuts[end].backward  # messages
         fixed += self.cuts[begin].fixed_gradient + self.cuts[end].fixed_gradient
+        if self.request.overlaps_transfers:  # one more of each message, and of the input
+            workspace += self.cuts[begin].backward + self.cuts[end].backward + self.cuts[begin].forward
+            fixed += self.cuts[begin].fixed_gradient + self.cuts[end].fixed_gradient + self.cuts[begin].fixed
         return fixed + in_flight * (share * kept + boundary) + share * workspace
 
     def room(self, kind: int) -> float:

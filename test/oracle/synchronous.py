@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import product
 from math import prod
 
-from iteration import Placed, by_formula, seconds
+from iteration import Placed, by_formula, seconds, with_wires
 from machines import (
     MOST_COUNTS,
     MOST_WAYS,
@@ -104,7 +104,7 @@ class SynchronousPlanner(Planner):
     def place(self, positions, layout: Layout, micro_batches: int, runs: Sequence[Run]) -> Plan:
         stages, receives = self.between(positions, layout, runs)
         price = sum(self.machines.price(group) for group in layout.groups)
-        time = seconds(stages, micro_batches)
+        time = seconds(self._timed(stages, receives), micro_batches)
         return Plan(tuple(positions), layout, micro_batches, tuple(runs), stages, receives, time, price)
 
     def between(self, positions, layout: Layout, runs) -> tuple[tuple[Placed, ...], tuple[tuple[float, float], ...]]:
@@ -122,6 +122,9 @@ class SynchronousPlanner(Planner):
             for run, a, g in zip(runs, activations, gradients)
         )
         return placed, tuple(zip(activations, gradients))
+
+    def _timed(self, stages, receives) -> Sequence[Placed]:
+        return with_wires(stages, receives) if self.request.overlaps_transfers else stages
 
     # The search.
 
@@ -141,7 +144,7 @@ class SynchronousPlanner(Planner):
     def stage_keys(self, positions, groups, count: int):
         stages = len(groups)
         for i, group in enumerate(groups):
-            yield positions[i], positions[i + 1], group, count, min(count, stages - i), i + 1 == stages
+            yield positions[i], positions[i + 1], group, count, self.request.in_flight(stages - i - 1, count), i + 1 == stages
 
     def _search_at(self, positions, layout: Layout, count: int, price: float, is_documented: bool) -> None:
         keys = list(self.stage_keys(positions, layout.groups, count))
@@ -164,9 +167,10 @@ class SynchronousPlanner(Planner):
         if self.objective(sum(r.forward + r.backward for r in runs), price) >= best.objective:
             return
         stages, receives = self.between(positions, layout, runs)
-        if self.objective(by_formula(stages, count), price) >= best.objective:
+        timed = self._timed(stages, receives)
+        if self.objective(by_formula(timed, count), price) >= best.objective:
             return
-        time = seconds(stages, count)
+        time = seconds(timed, count)
         objective = self.objective(time, price)
         if objective < best.objective and self.meets_limits(time, price):
             best.objective = objective

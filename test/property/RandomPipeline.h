@@ -35,7 +35,13 @@ public:
       addStage(id, stages, microBatch);
     addTensors();
     plan.overlapsSums = seed % 3 == 0;
-    plan.iteration = iterationTime(plan.stages, plan.microBatches, plan.schedule);
+    plan.overlapsTransfers = seed % 4 == 1 && plan.schedule == Schedule::OneForwardOneBackward;
+    plan.iteration = iterationTime(timed(), plan.microBatches, plan.schedule);
+  }
+
+  /// The stages that times are of.
+  std::vector<Stage> timed() const {
+    return plan.overlapsTransfers ? withTransfersApart(plan.stages) : plan.stages;
   }
 
   Plan plan;

@@ -141,6 +141,7 @@ void makeTight(RandomProblem &random, int seed) {
   if (seed % 4 == 3)
     random.request.shardState = static_cast<StateSharding>(below(stateShardings));
   random.request.overlapsSums = seed % 5 == 2;
+  random.request.overlapsTransfers = seed % 3 == 1;
 }
 } // namespace
 

@@ -47,6 +47,7 @@ class Package:
     batch_norm: str = "synchronised"
     short: int = 0  # micro-batches, the last ones, that have a sample less
     overlaps_sums: bool = False
+    overlaps_transfers: bool = False
 
     def shortened(self, short: int) -> Package:
         """The same, but so many micro-batches have one sample less."""
@@ -63,6 +64,10 @@ class Package:
     def overlapped(self) -> Package:
         """The same, but all-reduces begin within the last backward pass of their stage."""
         return replace(self, overlaps_sums=True)
+
+    def with_overlapped_transfers(self) -> Package:
+        """The same, but messages between stages travel while both compute."""
+        return replace(self, overlaps_transfers=True)
 
     @property
     def samples(self) -> int:
@@ -146,13 +151,15 @@ class Package:
             "optimizer": self.optimizer,
             "parts": [part],
             "overlapGradReduce": self.overlaps_sums,
+            "overlapTransfers": self.overlaps_transfers,
         }
         program["instructions"] = self.instructions(stage, replica)
         return program
 
     def instructions(self, stage: int, replica: int) -> list[dict[str, Any]]:
         m = self.micro_batches
-        ahead = min(m, len(self.widths) - stage)
+        behind = len(self.widths) - stage - 1
+        ahead = min(m, 1 + behind * (2 if self.overlaps_transfers else 1))
         order = [("F", i) for i in range(ahead)]
         for i in range(m):
             order.append(("B", i))

@@ -16,13 +16,13 @@ class Work:
         self.ended = True
 
 
-def communicator(stages: int, parts: int = 1) -> Any:
+def communicator(stages: int, parts: int = 1, overlaps: bool = False) -> Any:
     """The communicator of a pipeline stage that has sent the gradients of three micro-batches to
     rank 0 over boundary 0."""
     made: Any = object.__new__(Communicator)
     made.device, made.rank, made._timeout, made._stages = torch.device("cpu"), 1, None, stages
     made.roster = [SimpleNamespace(stages=list(range(parts)), place=None)] * stages
-    made.backend = "gloo"
+    made.backend, made._overlaps_transfers = "gloo", overlaps
     made._pending = {(0, 0, micro_batch, True): [(Work(), torch.ones(1))] for micro_batch in range(3)}
     return made
 
@@ -47,6 +47,12 @@ def test_what_arrived_is_let_go():
 def test_deeper_pipelines_have_more_under_way():
     assert receive(communicator(stages=3), 2) == [0, 1, 2]
     assert receive(communicator(stages=3), 3) == [1, 2]
+
+
+def test_with_overlapped_transfers_there_are_still_more():
+    made = communicator(stages=2, overlaps=True)
+    assert receive(made, 2) == [0, 1, 2]
+    assert receive(made, 3) == [1, 2]
 
 
 def test_nothing_else_tells():

@@ -75,6 +75,9 @@ void addParallelism(CLI::App &command, CompileOptions &options) {
   command.add_flag("--overlap-grad-reduce", options.overlapGradReduce,
                    "replicas sum gradients while their last backward pass computes others, as DDP "
                    "does; predictions take messages for free of processor time");
+  command.add_flag("--overlap-transfers", options.overlapTransfers,
+                   "messages between the stages of a pipeline travel while both stages compute, "
+                   "which takes more memory; predictions as above");
   addText(command, "--amplification-limit", options.amplificationLimit, "A",
           "burst plans: largest ratio of a layer's device-seconds to those on one device; with "
           "--schedule auto it also compares burst plans with pipelines");
@@ -244,13 +247,19 @@ Error readShardState(const CompileOptions &options, Request &request) {
   return readChoice("--shard-state", options.shardState, *request.shardState);
 }
 
-/// Only the synchronous iteration model knows when a gradient is there.
+/// Only the synchronous iteration model knows when a gradient is there, and what is on its way.
 Error readOverlap(const CompileOptions &options, Request &request) {
   request.overlapsSums = options.overlapGradReduce;
-  if (!request.overlapsSums)
-    return Error::success();
-  if (request.iterationModel != IterationModel::Synchronous || !options.amplificationLimit.empty())
+  request.overlapsTransfers = options.overlapTransfers;
+  const bool isSynchronous =
+      request.iterationModel == IterationModel::Synchronous && options.amplificationLimit.empty();
+  if (request.overlapsSums && !isSynchronous)
     return notSupported("--overlap-grad-reduce with burst or steady-state plans");
+  if (request.overlapsTransfers && !isSynchronous)
+    return notSupported("--overlap-transfers with burst or steady-state plans");
+  const bool isWhole = options.tensorParallel.empty() || options.tensorParallel == "1";
+  if (request.overlapsTransfers && !isWhole)
+    return notSupported("--overlap-transfers with --tensor-parallel");
   return Error::success();
 }
 

@@ -26,6 +26,7 @@ struct CompileOptions {
       paretoPoints, workLimit, recompute, shardState, tensorParallel, alternatives, without, tune;
   bool force = false, json = false, verbose = false, pareto = false;
   bool overlapGradReduce = false;
+  bool overlapTransfers = false;
   bool noWeights = false; // they stay in the files of the model
 };
 

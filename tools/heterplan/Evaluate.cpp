@@ -67,8 +67,8 @@ void printText(raw_ostream &os, const Assessment &assessment, const PlanLimits &
     os << "\nbound          no plan in the search space is better than "
        << objectiveText(plan.objective, assessment.best->lowerBound);
   os << "\nbottleneck     stage " << limits.bottleneckStage << " with "
-     << readable(plan.stages[limits.bottleneckStage].time()) << " a micro-batch\nbinding        "
-     << limits.binding << "\nbest change    ";
+     << readable(paceOf(plan, plan.stages[limits.bottleneckStage]))
+     << " a micro-batch\nbinding        " << limits.binding << "\nbest change    ";
   if (assessment.change) {
     double value = assessment.change->objective;
     if (plan.objective == Objective::Throughput)

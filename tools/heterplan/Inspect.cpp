@@ -65,8 +65,9 @@ void explainBottleneck(raw_ostream &os, const Plan &plan, const Stage &stage) {
   if (&slowest == &stage)
     os << "  this stage is the bottleneck: no other takes longer for a micro-batch\n";
   else
-    os << "  stage " << slowest.id << " is the bottleneck with " << readable(slowest.time())
-       << "; this one uses " << percent(stage.time() / slowest.time()) << " of that\n";
+    os << "  stage " << slowest.id << " is the bottleneck with " << readable(paceOf(plan, slowest))
+       << "; this one uses " << percent(paceOf(plan, stage) / paceOf(plan, slowest))
+       << " of that\n";
 }
 
 void explainBoundary(raw_ostream &os, const Stage &stage, size_t index) {

@@ -84,6 +84,20 @@ bool shouldOverlap(const Plan &plan, const Stage &stage) {
          stage.sync - stage.update > plan.iteration * 0.05;
 }
 
+/// The boundary whose overlapped messages take longer than any stage computes.
+std::string slowTransfers(const Plan &plan, Seconds longest) {
+  std::string text;
+  for (size_t stage = 1; plan.overlapsTransfers && stage < plan.stages.size(); ++stage) {
+    const Seconds both = plan.stages[stage].receive + plan.stages[stage - 1].receiveGradient;
+    if (both <= longest)
+      continue;
+    longest = both;
+    text = "; messages between stages " + std::to_string(stage - 1) + " and " +
+           std::to_string(stage) + " take " + readable(both);
+  }
+  return text;
+}
+
 std::string backgroundFact(const Plan &plan) {
   if (!plan.background)
     return "";
@@ -122,7 +136,9 @@ std::string limitText(const Plan &plan, const PlanLimits &limits) {
   std::string text = plan.stages.size() == 1
                          ? "the only stage"
                          : "stage " + std::to_string(slowest.id) + ", the slowest";
-  text += ": " + readable(slowest.time()) + " a micro-batch";
+  text += ": " + readable(paceOf(plan, slowest)) + (plan.overlapsTransfers ? " of computing" : "") +
+          " a micro-batch";
+  text += slowTransfers(plan, paceOf(plan, slowest));
   if (slowest.sync > Seconds(0))
     text += ", then " + readable(slowest.sync) + " of gradient synchronisation";
   if (shouldOverlap(plan, slowest))

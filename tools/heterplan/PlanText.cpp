@@ -180,7 +180,8 @@ void printFacts(raw_ostream &os, const Plan &plan) {
                 nameOf(plan.precision) +
                 (plan.memoryFormat == MemoryFormat::ChannelsLast ? ", channels-last" : "") +
                 (plan.batchNorm == BatchNorm::Local ? ", local batch normalisation" : "") +
-                (plan.overlapsSums ? ", all-reduces overlap backward passes" : ""));
+                (plan.overlapsSums ? ", all-reduces overlap backward passes" : "") +
+                (plan.overlapsTransfers ? ", transfers overlap computing" : ""));
   printFact(os, "strategy", plan.strategy + ", seed " + Twine(plan.seed));
   printFact(os, "iteration", iterationText(plan));
   printFact(os, "throughput", plain(plan.throughput.value()) + " samples/s");

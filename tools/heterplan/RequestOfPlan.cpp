@@ -32,6 +32,7 @@ void heterplan::completeFrom(const Plan &plan, CompileOptions &options) {
   if (plan.shardState)
     complete(options.shardState, nameOf(*plan.shardState));
   options.overlapGradReduce |= plan.overlapsSums;
+  options.overlapTransfers |= plan.overlapsTransfers;
   complete(options.schedule, nameOf(plan.requestedSchedule));
   if (int degree = shardDegreeOf(plan); degree > 1)
     complete(options.tensorParallel, std::to_string(degree));

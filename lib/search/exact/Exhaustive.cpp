@@ -127,7 +127,8 @@ private:
       return;
     }
     PlacedStage &placed = current.stages[stage];
-    const int inFlight = std::min(current.microBatches, int(count - stage));
+    const int inFlight =
+        evaluator.problem.request.inFlight(int(count - stage), current.microBatches);
     for (const StageEvaluation &run : evaluator.stages.evaluateModes(
              placed.layers(), placed.group, current.microBatches, {stage + 1 == count, inFlight})) {
       placed.mode = run.mode;

@@ -20,7 +20,9 @@ PartialPlacement LabelSearch::partialOf(const Label &label) {
   partial.option = label.option;
   partial.receive = receive;
   partial.fill = label.fill + evaluator.rules.fillWeight() * receive;
-  partial.slowest = std::max(label.others, label.first + receive);
+  partial.slowest = evaluator.problem.request.overlapsTransfers
+                        ? std::max({label.others, label.first, receive})
+                        : std::max(label.others, label.first + receive);
   partial.exposed = label.exposed;
   partial.price = label.price;
   partial.chain = label.chain;
@@ -117,7 +119,12 @@ Label LabelSearch::grownBy(int index, int option, int begin, const StageTimes &s
   Label grown = label;
   grown.first = stage.forward + backward;
   grown.fill = label.fill + evaluator.rules.fillWeight() * (receive + grown.first);
-  grown.others = label.depth > 0 ? std::max(label.others, label.first + receive) : 0;
+  if (evaluator.problem.request.overlapsTransfers) {
+    grown.first = stage.forward + stage.backward;
+    grown.others = std::max({label.others, label.first, receive + receiveGradient});
+  } else {
+    grown.others = label.depth > 0 ? std::max(label.others, label.first + receive) : 0;
+  }
   grown.exposed = std::max(stage.sync, label.exposed - backward);
   grown.price = label.price + space.options[option].price.value();
   if (paysTraffic && label.depth > 0)

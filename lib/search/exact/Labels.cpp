@@ -154,6 +154,9 @@ bool LabelStore::dominates(const Entry &a, const Label &aLabel, const int *aUsed
     longer = handover(aLabel, &bLabel);
   double first = std::min(a.first + longer.receive - b.first, a.first + a.mostReceive - b.others);
   double slower = std::max({0.0, a.others - std::max(b.others, b.first), first, longer.gradient});
+  if (evaluator.problem.request.overlapsTransfers) // those of a boundary count together, alone
+    slower = std::max({0.0, std::max(a.others, a.first) - std::max(b.others, b.first),
+                       longer.receive + longer.gradient});
   double weight = space.microBatches[aLabel.choice] - evaluator.rules.fillWeight();
   double lost = longer.receive + (weight > 0 ? weight * slower : 0);
   return a.fill + longer.gradient + lost <= b.fill && a.fillAndExposed + lost <= b.fillAndExposed;

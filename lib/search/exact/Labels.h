@@ -16,8 +16,8 @@ namespace heterplan {
 /// A placement of the last layers: stages from some cut position to the end.
 struct Label {
   double fill;       // Σ τ of its stages; the receipt of the first one's input is not known yet
-  double others;     // max τ of all its stages but the first
-  double first;      // τ of the first, without that receipt
+  double others;     // max τ of all its stages but the first; overlapped transfers count alone
+  double first;      // τ of the first, without that receipt; without overlapped transfers
   double exposed;    // R of the first stage
   double price;      // of its devices
   double traffic;    // in the objective: what zones charge for its boundaries

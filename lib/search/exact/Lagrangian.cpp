@@ -34,6 +34,20 @@ Lagrangian::Lagrangian(const Evaluator &evaluator, const StageTable &table, bool
       choices(stageArcs(evaluator, table, wholeModelGroups)), timeLimit(infinity),
       costLimit(infinity), solvedTime(infinity), solvedCost(infinity), arcPaths(places) {}
 
+/// The least time of a stage that counts in (m−1)·max τ.
+double Lagrangian::paceOf(const StageArc &choice) const {
+  if (!evaluator.problem.request.overlapsTransfers)
+    return choice.time();
+  return std::max(choice.computing(), std::max(choice.receive, choice.gradient) * StageArc::safety);
+}
+
+/// The least iteration of placements with the stage, without its synchronisation.
+double Lagrangian::leastIterationWith(const StageArc &choice) const {
+  if (!evaluator.problem.request.overlapsTransfers)
+    return microBatches * choice.time();
+  return choice.time() + (microBatches - 1) * paceOf(choice);
+}
+
 double Lagrangian::leastSlowest() const {
   std::vector<double> least(places.size(), infinity);
   least[0] = 0;
@@ -41,7 +55,7 @@ double Lagrangian::leastSlowest() const {
     const int end = choice->end;
     for (; choice != choices.end() && choice->end == end; ++choice)
       places.overStage(*choice, [&](size_t before, size_t behind) {
-        least[behind] = std::min(least[behind], std::max(least[before], choice->time()));
+        least[behind] = std::min(least[behind], std::max(least[before], paceOf(*choice)));
       });
     places.overChains(
         end, [&](size_t fewer, size_t more) { least[more] = std::min(least[more], least[fewer]); });

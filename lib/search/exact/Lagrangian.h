@@ -72,6 +72,8 @@ private:
   static constexpr double infinity = std::numeric_limits<double>::infinity();
 
   double leastSlowest() const;
+  double paceOf(const StageArc &choice) const;
+  double leastIterationWith(const StageArc &choice) const;
   void rankChoices(Interval &interval);
   void forgetChoices();
   double leastBefore(const StageArc &choice, const LagrangianBounds &relaxation,

@@ -101,7 +101,7 @@ double Lagrangian::leastOf(const ArcPath &path, bool countsMoney) const {
   for (const PathStep &step : path) {
     const StageArc &choice = choices[step.choice];
     fill += choice.time();
-    slowest = std::max(slowest, choice.time());
+    slowest = std::max(slowest, paceOf(choice));
     price += resources.price(choice.option);
   }
   return (fill + (microBatches - 1) * slowest) * (countsMoney ? price : 1);
@@ -139,7 +139,7 @@ double Lagrangian::secondCharge(const Interval &interval,
 /// A stage is paid for all of an iteration.
 double Lagrangian::moneyFor(const StageArc &choice, const Interval &interval) const {
   const double time =
-      std::max(interval.leastTime(), microBatches * choice.time() + choice.syncTime());
+      std::max(interval.leastTime(), leastIterationWith(choice) + choice.syncTime());
   return resources.price(choice.option) * time * StageArc::safety;
 }
 

@@ -19,7 +19,7 @@ std::vector<double> Lagrangian::workBefore() const {
   for (const StageArc &choice : choices)
     if (choice.end == choice.begin + 1) {
       const int64_t devices = evaluator.space.options[choice.option].group.deviceCount();
-      work[choice.end] = std::min(work[choice.end], double(devices) * choice.time());
+      work[choice.end] = std::min(work[choice.end], double(devices) * paceOf(choice));
     }
   for (int position = 1; position < positions; ++position)
     work[position] = work[position - 1] + (std::isfinite(work[position]) ? work[position] : 0);
@@ -39,7 +39,7 @@ void Lagrangian::dropBeforeIntervals() {
   std::vector<StageArc> plain = choices;
   for (StageArc &choice : choices) {
     const double part = (work[choice.end] - work[choice.begin]) / work.back();
-    const double added = (microBatches - 1) * part * choice.time();
+    const double added = (microBatches - 1) * part * paceOf(choice);
     choice.forward += added;
     choice.leastForward += added;
   }
@@ -60,7 +60,7 @@ void Lagrangian::dropBeforeIntervals() {
 
 /// Whether a placement of the interval may have the stage.
 bool Lagrangian::mayTake(const StageArc &choice, const Interval &interval) const {
-  return choice.time() <= interval.high && microBatches * choice.time() <= interval.most;
+  return paceOf(choice) <= interval.high && leastIterationWith(choice) <= interval.most;
 }
 
 /// The interval of slowest stages, with all choices that it may have.

@@ -37,6 +37,8 @@ struct StageArc : StageSpan, StageTimes {
   static constexpr double safety = 1 - 1e-12;
   /// Both passes, and the synchronisation, transfers included: not above what the stage takes.
   double time() const { return (forward + backward + receive + gradient) * safety; }
+  /// Both passes without the transfers.
+  double computing() const { return (forward + backward) * safety; }
   double forwardTime() const { return (leastForward + receive) * safety; }
   double syncTime() const { return sync * safety; }
   /// Without the transfers.

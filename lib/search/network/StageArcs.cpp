@@ -25,7 +25,10 @@ bool isSmaller(const Evaluator &evaluator, const DeviceGroup &a, const DeviceGro
 }
 
 /// Whether an arc is as good as a later one wherever that may stand, by what both say.
-bool isNoWorse(const StageArc &before, const StageArc &arc, const StageTable &table) {
+bool isNoWorse(const StageArc &before, const StageArc &arc, const StageTable &table,
+               bool overlapsTransfers) {
+  if (overlapsTransfers && before.computing() > arc.computing())
+    return false;
   auto inFlight = [&](const StageArc &of) { return std::min(of.mostInFlight, table.microBatches); };
   const bool alike = !table.hasSeveralModes() || (!before.estimate && !arc.estimate);
   return alike && arc.share == before.share && inFlight(arc) <= inFlight(before) &&
@@ -39,17 +42,18 @@ bool isNoWorse(const StageArc &before, const StageArc &arc, const StageTable &ta
 void addArcs(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups, int begin,
              int end, std::vector<StageArc> &arcs) {
   const std::vector<GroupOption> &options = evaluator.space.options;
+  const ModeRequest &request = evaluator.problem.request;
   const bool last = end + 1 == int(evaluator.space.positions.size()), whole = begin == 0 && last;
   const size_t first = arcs.size();
   for (int option = 0; option < int(options.size()); ++option) {
     const StageTimes &entry = table.at(begin, end, option);
     if ((options[option].wholeModelOnly && !(whole && wholeModelGroups)) ||
-        entry.mostInFlight < std::min(table.microBatches, last ? 1 : 2))
+        entry.mostInFlight < request.inFlight(last ? 1 : 2, table.microBatches))
       continue;
     const double receive = begin > 0 ? table.leastReceive(begin, option, entry.share) : 0;
     const double gradient = last ? 0 : table.leastReceiveGradient(end, option, entry.share);
     const StageArc arc{{begin, end, option}, entry, receive, gradient};
-    if (arcs.size() == first || !isNoWorse(arcs.back(), arc, table) ||
+    if (arcs.size() == first || !isNoWorse(arcs.back(), arc, table, request.overlapsTransfers) ||
         !isSmaller(evaluator, options[arcs.back().option].group, options[option].group))
       arcs.push_back(arc);
   }

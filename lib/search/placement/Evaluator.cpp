@@ -240,7 +240,8 @@ std::optional<Evaluation> Evaluator::measure(const Placement &placement, Among a
   Evaluation result;
   for (int i = 0; i < count; ++i) {
     const PlacedStage &placed = placement.stages[i];
-    const StagePlace place{i + 1 == count, std::min(placement.microBatches, count - i)};
+    const StagePlace place{i + 1 == count,
+                           problem.request.inFlight(count - i, placement.microBatches)};
     const KnownStage &stage = stageAt(placed, placement.microBatches, place);
     if (!stage.run.fits)
       return std::nullopt;
@@ -252,7 +253,9 @@ std::optional<Evaluation> Evaluator::measure(const Placement &placement, Among a
   }
   fillTransfers(placement, result);
   Schedule schedule = count == 1 ? Schedule::DataParallel : Schedule::OneForwardOneBackward;
-  result.iteration = rules.iteration(result.stages, placement.microBatches, schedule);
+  result.iteration = rules.iteration(
+      problem.request.overlapsTransfers ? withTransfersApart(result.stages) : result.stages,
+      placement.microBatches, schedule);
   if (chargesTraffic(problem.cluster)) {
     result.traffic = trafficOf(placement);
     result.price += result.traffic / result.iteration;

@@ -77,7 +77,8 @@ void stateWorth(Plan &plan, double bound, bool optimal) {
 
 void stateProvenance(const TimeSum &times, Plan &plan) {
   if (plan.iterationModel == IterationModel::Synchronous) { // the others have not been held to runs
-    plan.expected = expectedTime(plan.stages, plan.microBatches);
+    plan.expected = expectedTime(
+        plan.overlapsTransfers ? withTransfersApart(plan.stages) : plan.stages, plan.microBatches);
     plan.iterationInterval = intervalOf(*plan.expected, times);
   }
   plan.provenance = times.byOrigin;
@@ -154,7 +155,8 @@ void PlanBuilder::fillStage(const StageEvaluation &run, const std::vector<Device
   Stage &stage = plan.stages[index];
   for (int layer = placed.begin; layer < placed.end; ++layer)
     stage.layers.push_back(problem.graph.layers[layer].name);
-  int inFlight = std::min(placement.microBatches, int(placement.stages.size()) - index);
+  int inFlight =
+      problem.request.inFlight(int(placement.stages.size()) - index, placement.microBatches);
   stage.replicas = replicasOf(run, placed, devices, inFlight);
   stage.parameterBytes = memory.parameters(placed.layers());
   stage.tables = tablesOf(placed, run.option);

@@ -225,7 +225,7 @@ StageTimes StageTable::priceBalanced(LayerRange range, const DeviceGroup &group,
 SmallVector<StageTimes, 2> StageTable::atDepth(int begin, int end, int option, int depth) {
   const Row &row = rowOf(end, option);
   const StageTimes &entry = at(begin, end, option);
-  int inFlight = std::min(microBatches, depth);
+  const int inFlight = this->inFlight(depth);
   if (entry.mostInFlight < inFlight)
     return {};
   if (!entry.estimate)

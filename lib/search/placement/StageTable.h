@@ -83,8 +83,9 @@ private:
   StageTimes priceBalanced(LayerRange range, const DeviceGroup &group, int deepest);
   llvm::SmallVector<StageTimes, 2> priceModes(LayerRange range, const DeviceGroup &group, int end);
   /// The fewest micro-batches in flight that a stage which ends at `end` can have.
-  int fewestInFlight(int end) const { return std::min(microBatches, end < last ? 2 : 1); }
-  int deepest(int end) const { return std::min(microBatches, last + 1 - end); }
+  int fewestInFlight(int end) const { return inFlight(end < last ? 2 : 1); }
+  int deepest(int end) const { return inFlight(last + 1 - end); }
+  int inFlight(int depth) const { return evaluator.problem.request.inFlight(depth, microBatches); }
   bool fitsDeeper(LayerRange range, const StageEvaluation &run, int inFlight);
 
   /// Least time of a transfer: its start, and of each byte of a sample.

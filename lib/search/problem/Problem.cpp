@@ -62,6 +62,21 @@ Error verifyWays(const Request &request) {
          << "'";
 }
 
+/// Overlapped transfers are priced and run in pipelines of whole replicas only.
+Error verifyTransfers(const Problem &problem) {
+  const Request &request = problem.request;
+  if (!request.overlapsTransfers)
+    return Error::success();
+  const bool isPipeline = request.iterationModel == IterationModel::Synchronous &&
+                          request.schedule != ScheduleChoice::Burst &&
+                          request.amplificationLimit == 0;
+  if (isPipeline && problem.graph.shardDegree == 1)
+    return Error::success();
+  return Diagnostic(Diag::NotSupported, Location{"", 0, 0, "overlap transfers"})
+         << "overlap of transfers with computing is not supported "
+         << (isPipeline ? "with tensor parallelism" : "in burst or steady-state plans");
+}
+
 /// Whether the schedule, the iteration model and the objective belong together.
 Error verifySchedule(const Request &request) {
   bool isBurst = request.schedule == ScheduleChoice::Burst;
@@ -231,6 +246,8 @@ Expected<Problem> Problem::create(LayerGraph graph, Cluster cluster, const CostM
   if (Error error = verifySchedule(problem.request))
     return error;
   if (Error error = verifyTraffic(problem))
+    return error;
+  if (Error error = verifyTransfers(problem))
     return error;
   if (Error error = verifyShards(problem))
     return error;

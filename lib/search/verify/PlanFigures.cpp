@@ -13,6 +13,21 @@ namespace heterplan {
 
 namespace {
 constexpr double rounding = 1e-9; // of a limit, for sums of doubles
+
+/// The time between two micro-batches if transfers overlap: the stage that computes longest, or the
+/// boundary whose two messages take longest.
+Formula overlappedPeriod(const CheckInputs &in) {
+  std::vector<Formula> times;
+  Seconds returning{};
+  for (const ReevaluatedStage &stage : in.reevaluated.stages) {
+    times.push_back(
+        Formula::difference(Formula::sum({number(stage.forward), number(stage.backward)}),
+                            Formula::sum({number(stage.receive), number(stage.receiveGradient)})));
+    times.push_back(Formula::sum({number(stage.receive), number(returning)}));
+    returning = stage.receiveGradient;
+  }
+  return Formula::maximum(std::move(times));
+}
 } // namespace
 
 std::string text(double value) {
@@ -34,7 +49,7 @@ Formula iteration(const CheckInputs &in) {
     times.push_back(Formula::sum({number(stage->forward), backward}));
     exposed = Formula::maximum({number(stage->sync), Formula::difference(exposed, backward)});
   }
-  Formula period = Formula::maximum(times);
+  Formula period = in.plan.overlapsTransfers ? overlappedPeriod(in) : Formula::maximum(times);
   if (!factsOf(in.plan.iterationModel).drains)
     return Formula::product(Formula::integer(in.plan.microBatches), period);
   if (in.plan.schedule == Schedule::GPipe)

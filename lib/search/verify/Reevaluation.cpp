@@ -383,7 +383,8 @@ void Reevaluator::schedulePasses(Reevaluation &result) const {
   if (plan.schedule != Schedule::OneForwardOneBackward || !factsOf(plan.iterationModel).drains ||
       stages < 2)
     return;
-  const bool formulaIsExact = stages < 3 || microBatches < 2;
+  const bool overlaps = plan.overlapsTransfers;
+  const bool formulaIsExact = (stages < 3 && !overlaps) || microBatches < 2;
   if (formulaIsExact && !plan.expected)
     return;
   if (double(microBatches) * stages > mostPasses) {
@@ -391,9 +392,11 @@ void Reevaluator::schedulePasses(Reevaluation &result) const {
     return;
   }
   if (!formulaIsExact)
-    result.scheduled = scheduledTime(result.stages, microBatches, /*holdsLastStage=*/true);
+    result.scheduled =
+        scheduledTime(result.stages, microBatches, /*holdsLastStage=*/true, overlaps);
   if (plan.expected)
-    result.expected = scheduledTime(result.stages, microBatches, /*holdsLastStage=*/false);
+    result.expected =
+        scheduledTime(result.stages, microBatches, /*holdsLastStage=*/false, overlaps);
 }
 } // namespace
 

@@ -125,9 +125,38 @@ private:
 };
 } // namespace
 
+namespace {
+/// The stages, each of which only computes, and between two of them the wire, which carries the
+/// activations and the gradients of each micro-batch, one message at a time.
+std::vector<ReevaluatedStage> withWires(std::vector<ReevaluatedStage> stages) {
+  std::vector<ReevaluatedStage> result;
+  Seconds returning{}; // gradients over the wire in hand
+  for (ReevaluatedStage &stage : stages) {
+    if (!result.empty()) {
+      ReevaluatedStage wire;
+      wire.forward = stage.receive;
+      wire.backward = returning;
+      wire.replicas.emplace_back();
+      wire.replicas.back().forward = wire.forward;
+      wire.replicas.back().backward = wire.backward;
+      result.push_back(std::move(wire));
+    }
+    returning = stage.receiveGradient;
+    stage.forward -= stage.receive;
+    stage.backward -= stage.receiveGradient;
+    stage.receive = stage.receiveGradient = Seconds();
+    result.push_back(std::move(stage));
+  }
+  return result;
+}
+} // namespace
+
 Seconds scheduledTime(const std::vector<ReevaluatedStage> &stages, int microBatches,
-                      bool holdsLastStage) {
-  return Execution(stages, microBatches, holdsLastStage).run();
+                      bool holdsLastStage, bool overlapsTransfers) {
+  if (!overlapsTransfers)
+    return Execution(stages, microBatches, holdsLastStage).run();
+  const std::vector<ReevaluatedStage> wired = withWires(stages);
+  return Execution(wired, microBatches, holdsLastStage).run();
 }
 
 } // namespace heterplan

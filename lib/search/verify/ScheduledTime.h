@@ -8,8 +8,8 @@ namespace heterplan {
 
 /// From the beginning of the first forward pass to the end of the last synchronisation, for at
 /// least two stages that are all without an obstacle. `holdsLastStage`: as plans are compared; else
-/// as they should run.
+/// as they should run. `overlapsTransfers`: messages over a boundary travel beside the passes.
 Seconds scheduledTime(const std::vector<ReevaluatedStage> &stages, int microBatches,
-                      bool holdsLastStage);
+                      bool holdsLastStage, bool overlapsTransfers = false);
 
 } // namespace heterplan

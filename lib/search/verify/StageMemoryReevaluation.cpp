@@ -22,7 +22,9 @@ int StageMemoryReevaluator::inFlight(size_t stage) const {
     return plan.microBatches;
   if (plan.schedule == Schedule::Burst)
     return 1;
-  return int(std::min<size_t>(size_t(plan.microBatches), plan.stages.size() - stage));
+  size_t behind = plan.stages.size() - stage - 1; // and as many messages on their way
+  size_t held = 1 + behind + (plan.overlapsTransfers ? behind : 0);
+  return int(std::min<size_t>(size_t(plan.microBatches), held));
 }
 
 /// Parameters are whole; gradients and the optimizer's state (a copy each) by equal slices of
@@ -104,6 +106,8 @@ Bytes StageMemoryReevaluator::activationMemory(const ReevaluatedStage &facts, Sa
   Bytes leaving = out.forwardBytes * count + out.fixedBytes;
   Bytes messages = (in.backwardBytes + out.backwardBytes) * count + in.fixedGradientBytes +
                    out.fixedGradientBytes;
+  if (plan.overlapsTransfers) // of another micro-batch, and its input
+    messages = messages * 2 + in.forwardBytes * count + in.fixedBytes;
   return (entering + leaving) * double(inFlight) + kept + buffers + messages;
 }
 

@@ -159,6 +159,9 @@ TEST(OptimalityBound, SaysWhyThereIsNone) {
                 "bounds with overlapped gradient sums are not checked");
       EXPECT_FALSE(instance->certificate());
       instance->stated.overlapsSums = false;
+      instance->stated.overlapsTransfers = true;
+      EXPECT_EQ(instance->bounds().obstacle(), "bounds with overlapped transfers are not checked");
+      instance->stated.overlapsTransfers = false;
       instance->stated.searchSpaceLimits.clear();
       for (NodeGroup &nodes : instance->problem.cluster.nodes)
         nodes.count = 1'000'000;

@@ -123,6 +123,14 @@ TEST(Calibration, RefusesSumsThatOverlapPasses) {
   EXPECT_NE(toText(result.takeError()).find("without --overlap-grad-reduce"), std::string::npos);
 }
 
+TEST(Calibration, RefusesTransfersThatOverlapPasses) {
+  Program overlapping = program();
+  overlapping.overlapsTransfers = true;
+  auto result = calibrate(overlapping, cluster(), {measured({})}, {std::string("run.trace.json")});
+  ASSERT_FALSE(bool(result));
+  EXPECT_NE(toText(result.takeError()).find("without --overlap-transfers"), std::string::npos);
+}
+
 TEST(Calibration, OneSlowStepOfThreeIsLeftOut) {
   Distortion usual{1.5, 1.5, 1, 1, 1, 1}, disturbed{15, 15, 15, 15, 15, 15};
   Calibration found = calibrated({measured(usual), measured(disturbed), measured(usual)});

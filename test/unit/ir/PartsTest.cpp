@@ -134,6 +134,11 @@ TEST(Parts, ForwardPassesAhead) {
   EXPECT_EQ(forwardPassesAhead(Schedule::OneForwardOneBackward, 1, 4, 2), 2);
   EXPECT_EQ(forwardPassesAhead(Schedule::GPipe, 3, 4, 8), 8);
   EXPECT_EQ(forwardPassesAhead(Schedule::Burst, 0, 4, 8), 1);
+  ModeRequest overlapping;
+  overlapping.overlapsTransfers = true; // a message on its way before each of the two stages behind
+  EXPECT_EQ(forwardPassesAhead(Schedule::OneForwardOneBackward, 1, 4, 8, overlapping), 5);
+  EXPECT_EQ(forwardPassesAhead(Schedule::OneForwardOneBackward, 1, 4, 3, overlapping), 3);
+  EXPECT_EQ(forwardPassesAhead(Schedule::OneForwardOneBackward, 3, 4, 8, overlapping), 1);
 }
 
 namespace {

@@ -51,6 +51,15 @@ class RosterEntry:
     shard: int = 0  # of these replicas
 
 
+@dataclass(frozen=True)
+class Receipt:
+    """Tensors that are being received, `shapes` without data, and the messages that hold them."""
+
+    shapes: list[Tensor]
+    messages: list[tuple[list[int], Tensor]]  # indices of tensors
+    works: list[dist.Work | None]
+
+
 class Communicator:
     """Sends, receives and sums. Made by all ranks together, with the same timeout."""
 
@@ -65,7 +74,9 @@ class Communicator:
         self.waited = 0.0  # seconds so far that sums and gathers within passes took
         self._stages = program.stages
         self._boundaries = max(1, len(program.links))
+        self._overlaps_transfers = program.overlaps_transfers
         self._pending: dict[Message, list[tuple[dist.Work | None, Tensor]]] = {}
+        self._posted: dict[Message, Receipt] = {}
         self._kept: dict[Message, list[Tensor]] = {}  # from this rank to itself
         join(timeout, store)
         if (dist.get_rank(), dist.get_world_size()) != (self.rank, self.world_size):
@@ -279,10 +290,30 @@ class Communicator:
             work = dist.isend(message, instruction.peer, group=group, tag=tag)
             pending.append((work, message))
 
+    def post(self, specs: Sequence[TensorSpec], instruction: Instruction) -> None:
+        """Begins to receive what receive() will wait for, so that it may travel meanwhile."""
+        key = _message(instruction)
+        if instruction.peer != self.rank and key not in self._posted:
+            self._posted[key] = self._begin_receipt(specs, instruction)
+
     def receive(self, specs: Sequence[TensorSpec], instruction: Instruction) -> list[Tensor]:
         """Blocks until the tensors are here."""
         if instruction.peer == self.rank:
             return self._kept.pop(_message(instruction))
+        receipt = self._posted.pop(_message(instruction), None)
+        if receipt is None:
+            receipt = self._begin_receipt(specs, instruction)
+        for work in receipt.works:
+            self._finish(work)
+        self._settle_gradients(instruction)
+        found: dict[int, Tensor] = {}
+        for bucket, message in receipt.messages:
+            parts = message.to(self.device).split([receipt.shapes[index].numel() for index in bucket])
+            for index, part in zip(bucket, parts, strict=True):
+                found[index] = part.view(receipt.shapes[index].shape)
+        return [found[index] for index in range(len(specs))]
+
+    def _begin_receipt(self, specs: Sequence[TensorSpec], instruction: Instruction) -> Receipt:
         home = self.device if self._direct else torch.device("cpu")
         group = self._route(instruction.boundary, instruction.is_gradient)
         samples = instruction.samples.count
@@ -294,15 +325,7 @@ class Communicator:
             tag = self._tag(instruction, len(specs), number)
             works.append(dist.irecv(message, instruction.peer, group=group, tag=tag))
             messages.append((bucket, message))
-        for work in works:
-            self._finish(work)
-        self._settle_gradients(instruction)
-        found: dict[int, Tensor] = {}
-        for bucket, message in messages:
-            parts = message.to(self.device).split([shapes[index].numel() for index in bucket])
-            for index, part in zip(bucket, parts, strict=True):
-                found[index] = part.view(shapes[index].shape)
-        return [found[index] for index in range(len(specs))]
+        return Receipt(shapes, messages, works)
 
     def _tag(self, instruction: Instruction, tensors: int, number: int) -> int:
         """The tag of the number-th message of a transfer; no two messages in flight have the same
@@ -324,10 +347,11 @@ class Communicator:
         self._let_go((peer, boundary, micro_batch, False))
 
     def _settle_gradients(self, received: Instruction) -> None:
-        """In a pipeline a stage b of S has S - b micro-batches in flight: it sends the activations of
-        another when it has the gradients of the one so many before."""
+        """In a pipeline a stage b of S has S - b micro-batches in flight, or 2 (S - b) - 1 if transfers
+        overlap: it sends the activations of another when it has the gradients of the one so many before."""
         if self._is_pipeline and not received.is_gradient:
-            before = received.micro_batch - (self._stages - received.boundary)
+            left = self._stages - received.boundary
+            before = received.micro_batch - (2 * left - 1 if self._overlaps_transfers else left)
             self._let_go((received.peer, received.boundary, before, True))
 
     def _let_go(self, key: Message) -> None:

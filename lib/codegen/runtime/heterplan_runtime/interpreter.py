@@ -111,7 +111,7 @@ class Interpreter:
         batch."""
         self._step = step
         for part in self._parts:
-            part.begin(step)
+            part.begin_training(step)
             part.trained.set_rate(self._rule.rate_at(step))
         for index, instruction in enumerate(self._program.instructions):
             self._position = index

@@ -20,6 +20,8 @@ from .program import Instruction, Part, RankProgram, SampleRange, TensorSpec
 from .trained_state import TrainedState
 
 
+_RECEIVES = ("receive", "receiveGradient")
+
 # Told the outputs of the model, the targets and the number of samples of a micro-batch.
 Measure = Callable[[Any, Any, int], None]
 
@@ -87,6 +89,7 @@ class PartExecution:
         self._links_back = program.links_to(part)
         passes = [i.micro_batch for i in program.instructions_of(part) if i.op == "backward"]
         self._last_backward = passes[-1] if passes else None
+        self._following = _following_receives(program, part)
         if self._counts_presence or all(own.count for own in self._samples.values()):
             return
         self._counts_presence = True
@@ -131,6 +134,27 @@ class PartExecution:
         self._step = step
         self._losses, self._denominators = [], []
         self._micro_batches = {}
+
+    def begin_training(self, step: int) -> None:
+        """Begins an iteration that trains. If transfers overlap, the receives of each direction are posted
+        one micro-batch ahead."""
+        self.begin(step)
+        for op in _RECEIVES:
+            self._post_behind(op, None)
+
+    def _post_behind(self, op: str, micro_batch: int | None) -> None:
+        """Posts the receives of the micro-batch behind `micro_batch`; None: of the first."""
+        if self._measure is not None:
+            return
+        for instruction in self._following.get((op, micro_batch), ()):
+            moved = self._moved(instruction)
+            self._communicator.post([spec for _, spec in moved], instruction)
+
+    def _moved(self, instruction: Instruction) -> list[tuple[int, TensorSpec]]:
+        """The tensors that a receive brings, with their indices."""
+        if instruction.is_gradient:
+            return _differentiable(self.part.sends, instruction)
+        return _crossing(self.part.receives, instruction)
 
     def execute(self, instruction: Instruction) -> None:
         self._presence.absent = not self._own(instruction.micro_batch).count
@@ -206,7 +230,8 @@ class PartExecution:
         specs = self.part.receives
         state = self._state(instruction)
         state.received = state.received or [[] for _ in specs]
-        crossing = _crossing(specs, instruction)
+        crossing = self._moved(instruction)
+        self._post_behind(instruction.op, instruction.micro_batch)
         tensors = self._communicator.receive([spec for _, spec in crossing], instruction)
         for (index, _), tensor in zip(crossing, tensors, strict=True):
             state.received[index].append((instruction.samples.begin, tensor))
@@ -283,7 +308,8 @@ class PartExecution:
     def _receive_gradient(self, instruction: Instruction) -> None:
         state = self._state(instruction)
         part, own = instruction.samples, self._own(instruction.micro_batch)
-        moved = _differentiable(self.part.sends, instruction)
+        moved = self._moved(instruction)
+        self._post_behind(instruction.op, instruction.micro_batch)
         gradients = self._communicator.receive([spec for _, spec in moved], instruction)
         for (index, spec), gradient in zip(moved, gradients, strict=True):
             whole = state.output_gradients[index]
@@ -374,6 +400,22 @@ def _differentiable(
 ) -> list[tuple[int, TensorSpec]]:
     """The boundary tensors whose gradients are sent back."""
     return [entry for entry in _crossing(specs, instruction) if entry[1].differentiable]
+
+
+def _following_receives(
+    program: RankProgram, part: Part
+) -> dict[tuple[str, int | None], list[Instruction]]:
+    """By kind and micro-batch: the receives of the micro-batch behind it, and behind None those of the first.
+    Empty unless transfers overlap."""
+    found: dict[tuple[str, int | None], list[Instruction]] = {}
+    for op in _RECEIVES if program.overlaps_transfers else ():
+        receives: dict[int, list[Instruction]] = {}
+        for instruction in program.instructions_of(part):
+            if instruction.op == op:
+                receives.setdefault(instruction.micro_batch, []).append(instruction)
+        for before, own in zip([None, *receives], receives.values(), strict=False):
+            found[op, before] = own
+    return found
 
 
 def _next_lookups(instructions: Sequence[Instruction]) -> dict[int, int | None]:

@@ -228,6 +228,7 @@ class RankProgram:
     instructions: tuple[Instruction, ...]
     links: tuple[Link, ...] = ()  # in a chain link b leads from stage b to stage b+1
     overlaps_sums: bool = False  # all-reduces begin within the last backward pass of their stage
+    overlaps_transfers: bool = False  # messages between stages travel while both compute
 
     @property
     def shard(self) -> int:
@@ -377,6 +378,7 @@ def read_rank_program(directory: Path, rank: int) -> RankProgram:
         ),
         links=_links(fields, stages),
         overlaps_sums=fields.flag("overlapGradReduce"),
+        overlaps_transfers=fields.flag("overlapTransfers"),
     )
     _check(program, path, rank)
     return program

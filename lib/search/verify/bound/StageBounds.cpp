@@ -83,6 +83,8 @@ std::string StageBounds::findObstacle() const {
     return "bounds on device-seconds are not checked";
   if (plan.overlapsSums)
     return "bounds with overlapped gradient sums are not checked";
+  if (plan.overlapsTransfers)
+    return "bounds with overlapped transfers are not checked";
   if (cluster.shardDegree != 1 || graph.shardDegree != 1)
     return "bounds of plans with tensor parallelism are not checked";
   if (any_of(cluster.zones, [](const Zone &zone) { return zone.pricePerGb > Dollars(0); }))

@@ -155,6 +155,34 @@ TEST_F(ShardedPlan, HoldsWithSumsThatSlowPasses) {
   EXPECT_EQ(failing(), (Names{"timing"}));
 }
 
+/// By hand: 100 bytes of a sample cross the boundary each way. The first stage, with two samples on
+/// a device, has room for gradients of two micro-batches; the second, with three, for two messages
+/// of each kind. All but the last micro-batch take what the second stage computes.
+TEST_F(CheckerFixture, HoldsWithTransfersThatOverlapComputing) {
+  plan.overlapsTransfers = true;
+  EXPECT_EQ(failing(), (Names{"memory", "timing"}));
+  Stage &first = plan.stages[0], &second = plan.stages[1];
+  first.memory += Bytes(2 * 100);
+  second.memory += Bytes(3 * 100 + 3 * 100);
+  fillTotals();
+  EXPECT_NEAR(plan.iteration.value(),
+              (first.time() + second.time() + Seconds(18e-3) + second.sync).value(), 1e-12);
+  EXPECT_EQ(failing(), (Names{}));
+  const Plan right = plan;
+  first.memory -= Bytes(1);
+  EXPECT_EQ(failing(), (Names{"memory"}));
+  plan = right;
+  second.memory -= Bytes(3 * 100); // no room for the next input
+  EXPECT_EQ(failing(), (Names{"memory"}));
+  plan = right;
+  plan.iteration -= Seconds(1e-5);
+  plan.throughput = plan.globalBatch / plan.iteration;
+  EXPECT_NE(failing(), (Names{}));
+  plan = right;
+  plan.overlapsTransfers = false; // then the second stage is busy with what it receives
+  EXPECT_EQ(failing(), (Names{"memory", "timing"}));
+}
+
 TEST_F(ShardedPlan, holdsWithGradients) {
   shard(StateSharding::Gradients);
   EXPECT_EQ(failing(), (Names{}));
