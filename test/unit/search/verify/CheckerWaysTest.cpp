@@ -166,7 +166,7 @@ TEST_F(CheckerFixture, HoldsWithTransfersThatOverlapComputing) {
   second.memory += Bytes(3 * 100 + 3 * 100);
   fillTotals();
   EXPECT_NEAR(plan.iteration.value(),
-              (first.time() + second.time() + Seconds(18e-3) + second.sync).value(), 1e-12);
+              (first.time() + second.time() + Seconds(18e-3) + first.sync).value(), 1e-12);
   EXPECT_EQ(failing(), (Names{}));
   const Plan right = plan;
   first.memory -= Bytes(1);
