@@ -120,7 +120,7 @@ TEST(StageOrders, CoversTheModelWithEachGroupAtMostOnce) {
 }
 
 TEST(StageOrders, LeavesOutWhatTheLimitExcludes) {
-  int excluded = 0;
+  int excluded = 0, kept = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
     Example example(seed);
     StageOrders orders(example.evaluator);
@@ -133,7 +133,18 @@ TEST(StageOrders, LeavesOutWhatTheLimitExcludes) {
     EXPECT_TRUE(orders.best(example.groups, example.microBatches, 4, first * 0.5).empty())
         << "seed " << seed;
     EXPECT_GT(orders.work(), 0);
+    // The formula is that of the evaluator for two stages.
+    const double limit = first * 1.2;
+    for (const Placement &placement :
+         orders.best(example.groups, example.microBatches, 64, limit)) {
+      const double objective = example.objectiveOf(placement);
+      if (placement.stages.size() > 2 || objective == infinity)
+        continue;
+      EXPECT_LT(objective, limit * (1 + 1e-9)) << "seed " << seed;
+      ++kept;
+    }
     ++excluded;
   }
   EXPECT_GT(excluded, 50);
+  EXPECT_GT(kept, 100);
 }
