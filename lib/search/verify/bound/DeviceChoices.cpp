@@ -150,7 +150,8 @@ DeviceChoices::Least DeviceChoices::costsOf(ArrayRef<std::pair<int, int>> own) c
 /// its smallest prime factors, again and again.
 int DeviceChoices::slotsOf(int type, int devices) const {
   const int room = perNode[size_t(type)];
-  if (!space.omitsPieces || nodes[size_t(type)] < 2 || devices % room == 0)
+  const bool isLimited = available(type) < cluster.deviceCount(type);
+  if (!space.omitsPieces || isLimited || nodes[size_t(type)] < 2 || devices % room == 0)
     return devices;
   const int rest = devices % room;
   int piece = room;
@@ -189,6 +190,56 @@ LeastLink DeviceChoices::linkOf(ArrayRef<std::pair<int, int>> own, int inNode,
   return least;
 }
 
+double NeighbourLink::time(Bytes perSample, Bytes fixed, bool back) const {
+  if (perSample == Bytes(0) && fixed == Bytes(0))
+    return 0;
+  const Bytes over = perSample * through + fixed * double(back ? before : behind);
+  const double least = network.latency.value() + over.value() * network.secondsPerByte;
+  if (!mayMeet)
+    return least;
+  const Bytes within = perSample * share + fixed;
+  return std::min(least, inside.latency.value() + within.value() * inside.secondsPerByte);
+}
+
+bool hasNoSlowerLinks(const DeviceChoice &a, const DeviceChoice &b) {
+  if (a.inNode > b.inNode || a.inNode * a.share > b.inNode * b.share)
+    return false;
+  return b.isAlone || (!a.isMixed() && !b.isMixed() && a.type() == b.type() &&
+                       a.fewest <= b.fewest && a.share <= b.share);
+}
+
+NeighbourLink DeviceChoices::between(const DeviceChoice &before, const DeviceChoice &behind) const {
+  NeighbourLink result;
+  result.network = {cluster.network.latency, 1 / cluster.network.bandwidth.value()};
+  for (const Zone &zone : cluster.zones)
+    improve(result.network, zone.network, 1);
+  for (const PlaceLink &link : cluster.links)
+    improve(result.network, link.network, 1);
+  result.share = double(std::max(before.share, behind.share));
+  result.through = double(std::max(before.inNode * before.share, behind.inNode * behind.share));
+  result.before = before.inNode;
+  result.behind = behind.inNode;
+  std::vector<int> both(cluster.types.size(), 0); // devices of each type, at least
+  for (const DeviceChoice *each : {&before, &behind})
+    for (auto [type, slots] : each->slots)
+      both[size_t(type)] += each->isMixed() ? slots : each->fewest;
+  for (const NodeGroup &group : cluster.nodes) {
+    bool hasRoom = true;
+    for (size_t type = 0; type < both.size(); ++type) {
+      auto entry = group.devices.find(cluster.types[type].name);
+      hasRoom &= both[type] <= (entry == group.devices.end() ? 0 : entry->second);
+    }
+    if (!hasRoom)
+      continue;
+    const Link link = ofPair(group.link);
+    if (!result.mayMeet)
+      result.inside = {link.latency, 1 / link.bandwidth.value()};
+    improve(result.inside, link, 1);
+    result.mayMeet = true;
+  }
+  return result;
+}
+
 DeviceChoice DeviceChoices::choice(int type, int64_t share, int fewest, int most) const {
   const std::vector<Least> &list = counts[size_t(type)];
   Least least = list[size_t(fewest)];
@@ -205,7 +256,9 @@ DeviceChoice DeviceChoices::choice(int type, int64_t share, int fewest, int most
           least.lookup,
           least.lookupGradient,
           least.tied,
-          link};
+          link,
+          least.inNode,
+          isAlone};
 }
 
 void DeviceChoices::addMix(const std::vector<int> &own, bool wholeModelOnly) {
@@ -223,6 +276,7 @@ void DeviceChoices::addMix(const std::vector<int> &own, bool wholeModelOnly) {
   mix.tied = least.tied;
   bool isAlone = true;
   mix.link = linkOf(mix.slots, /*inNode=*/1, isAlone);
+  mix.isAlone = isAlone;
   mix.wholeModelOnly = wholeModelOnly;
   mixes.push_back(std::move(mix));
 }

@@ -30,11 +30,30 @@ struct DeviceChoice {
   int fewest = 1, most = 1;
   CollectiveCost reduce, lookup, lookupGradient, tied;
   LeastLink link;              // of boundaries
+  int inNode = 1;              // fewest devices in the node with the most of them
+  bool isAlone = false;        // no other stage lies in a node of these devices
   bool wholeModelOnly = false; // for plans of one stage
 
   bool isMixed() const { return slots.size() > 1; }
   int type() const { return slots.front().first; } // if it is not mixed
 };
+
+/// The fastest way from the devices of a stage to those of the stage behind it.
+struct NeighbourLink {
+  LeastLink network;          // for the samples that go through the interface of a node
+  LeastLink inside;           // for those of a device, if both stages may lie in one node
+  bool mayMeet = false;       // whether they may
+  double through = 1;         // most samples through one interface
+  double share = 1;           // most samples of a device
+  int before = 1, behind = 1; // devices that share the interface of a node
+
+  /// Seconds of a message. `fixed` bytes go to each device that receives: those of the stage
+  /// behind, or, with `back`, those of the stage before.
+  double time(Bytes perSample, Bytes fixed, bool back) const;
+};
+
+/// Whether no stage beside one on `a` takes longer to send and to receive than beside one on `b`.
+bool hasNoSlowerLinks(const DeviceChoice &a, const DeviceChoice &b);
 
 /// The parts of a search space that a plan states it left out (docs/formats.md).
 struct StatedSpace {
@@ -53,6 +72,7 @@ public:
   int available(int type) const { return limits[size_t(type)]; }
   /// The choices for micro-batches of `batch` samples, those of several types last.
   std::vector<DeviceChoice> choicesFor(int64_t batch) const;
+  NeighbourLink between(const DeviceChoice &before, const DeviceChoice &behind) const;
   /// Why the choices are not worked out; "" if they are.
   const std::string &obstacle() const { return reason; }
   const StatedSpace space;

@@ -1,13 +1,12 @@
 #include "search/verify/bound/OptimalityBound.h"
 
-#include "search/verify/bound/PathBound.h"
+#include "search/verify/bound/CountBound.h"
 
-#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <memory>
 #include <tuple>
 
 using namespace llvm;
@@ -17,7 +16,12 @@ namespace heterplan {
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double safety = 1 - 1e-9;
-constexpr double goodEnough = 1 - 1e-3; // of the plan: gaps below that are not worth work
+constexpr double goodEnough = 1 - 1e-3;    // of the plan: gaps below that are not worth work
+constexpr double goals[] = {0.955, 0.991}; // of the plan: bounds to reach, in this order
+constexpr double lastGoal = 0.998;         // with little work
+/// Work for a number of micro-batches, to check a certificate, and for the last goal.
+constexpr size_t firstBranching = 10'000'000, mostBranching = 600'000'000,
+                 lastBranching = 30'000'000;
 constexpr double intervalRatio = 1.3;
 constexpr size_t mostFirstIntervals = 24;
 constexpr int firstSteps = 40, laterSteps = 12;
@@ -26,145 +30,51 @@ constexpr size_t mostWork = 100'000'000;                     // stages on paths,
 constexpr size_t mostIntervals = mostCertifiedIntervals / 2; // the last split may double them
 constexpr double worthSplitting = 1e-3;                      // of the iteration
 
-/// The figures that bounds are compared with, in the units of PathBound.
-struct Target {
-  bool paysMoney = false;
-  double reached = 0; // by the plan
-  BoundLimits limits;
-
-  Target(const Plan &plan, const StageBounds &bounds) {
-    paysMoney = plan.objective == Objective::Cost;
-    limits.iteration = bounds.longestIteration();
-    if (paysMoney) {
-      reached = plan.objectiveValue * 3600 * double(plan.globalBatch.value()) / 1e6;
-      limits.paid = reached;
-      double cheapest = infinity; // a device
-      for (int type = 0; type < int(bounds.ofCluster().types.size()); ++type)
-        if (bounds.available(type) > 0)
-          cheapest = std::min(cheapest, bounds.ofCluster().types[size_t(type)].price.value());
-      if (cheapest > 0)
-        limits.iteration = std::min(limits.iteration, reached / cheapest);
-    } else {
-      reached = double(plan.globalBatch.value()) / plan.objectiveValue;
-      limits.iteration = std::min(limits.iteration, reached);
-    }
-  }
-  double alone(const StageList &list) const {
-    return paysMoney ? list.leastAlonePaid : list.leastAloneIteration;
-  }
-  /// A bound from blocks of layers alone, of stages with one device type.
-  double ofBlocks(const StageList &list) const {
-    const double time = list.timeBefore.back() + (list.microBatches - 1) * list.slowest;
-    if (time * safety > limits.iteration)
-      return infinity;
-    return (paysMoney ? list.paidBefore.back() : time) * safety;
-  }
-};
-
-/// The cells of a number of micro-batches with their multipliers: intervals of iterations, and in
-/// each of them intervals of the slowest stage. They cover everything from `slowest` seconds on.
-class Cells {
-public:
-  Cells(ArrayRef<CertifiedInterval> intervals, const StageList &list, const Target &target,
-        size_t types)
-      : types(types) {
-    std::map<double, std::map<double, std::vector<double>>> sorted;
-    sorted[0];
-    for (const CertifiedInterval &each : intervals)
-      if (isAmount(each.iterationAbove) && isAmount(each.slowestAbove))
-        sorted[each.iterationAbove][each.slowestAbove] = multipliersOf(each);
-    for (auto slab = sorted.begin(); slab != sorted.end(); ++slab) {
-      auto next = std::next(slab);
-      const double most = next == sorted.end() ? infinity : next->first;
-      auto &rows = slab->second;
-      rows.try_emplace(0, std::vector<double>(types + 2, 0));
-      for (auto row = rows.begin(); row != rows.end(); ++row) {
-        auto above = std::next(row);
-        const double high = above == rows.end() ? infinity : above->first;
-        if (high <= list.slowest)
-          continue;
-        cells.push_back({row->first, high, slab->first, std::min(most, target.limits.iteration)});
-        multipliers.push_back(row->second);
+/// Branches where bounds are below `goal`, a little first, until that gains nothing or `left` is no
+/// work. Returns whether no bound is below.
+bool reach(std::vector<std::unique_ptr<CountBound>> &counts, double goal, size_t &left) {
+  bool wasCut = true, isBelow = true;
+  for (size_t most = firstBranching; wasCut && left > 0; most *= 4) {
+    wasCut = isBelow = false;
+    for (auto &count : counts) {
+      const size_t allowed = std::min(most, left), work = count->improve(goal, allowed);
+      left -= std::min(left, work);
+      if (count->bound() < goal * safety) {
+        isBelow = true;
+        wasCut |= work >= allowed;
       }
     }
   }
-
-  std::vector<BoundCell> cells;
-  std::vector<std::vector<double>> multipliers;
-
-private:
-  static bool isAmount(double value) { return value >= 0 && std::isfinite(value); }
-  /// Multipliers that make no sense are 0.
-  std::vector<double> multipliersOf(const CertifiedInterval &interval) const {
-    std::vector<double> result(types + 2, 0);
-    for (size_t type = 0; type < std::min(types, interval.devices.size()); ++type)
-      result[type] = interval.devices[type];
-    result[types] = interval.budget;
-    result[types + 1] = interval.seconds;
-    for (double &each : result)
-      if (!isAmount(each))
-        each = 0;
-    return result;
-  }
-  size_t types;
-};
-
-/// Multipliers of resources without a limit count nothing.
-void keepLimited(const PathBound &paths, const BoundCell &cell, std::vector<double> &multipliers) {
-  for (size_t i = 0; i < multipliers.size(); ++i)
-    if (!paths.isLimited(i, cell))
-      multipliers[i] = 0;
+  return !isBelow;
 }
 
-/// An iteration fills the pipeline once, and goes m − 1 times through the slowest stage.
-BoundCell tightened(BoundCell cell, const StageList &list) {
-  cell.low = std::max(cell.low, list.slowest);
-  cell.least =
-      std::max(cell.least, (list.timeBefore.back() + (list.microBatches - 1) * cell.low) * safety);
-  return cell;
-}
-
-/// The cell has no plan below the limits.
-bool isBeyond(const BoundCell &cell, const StageList &list, const Target &target) {
-  return cell.least * safety > std::min(cell.most, target.limits.iteration) ||
-         cell.low > cell.high || (list.microBatches - 1) * cell.low >= cell.most;
-}
-
-/// A lower bound of the plans with so many micro-batches; at least `enough` if there is no need for
-/// a better one.
-double boundOf(int microBatches, const Certificate &certificate, StageBounds &bounds,
-               const Target &target, double enough) {
-  StageList list = bounds.begin(microBatches);
-  const double blocks = target.ofBlocks(list);
-  if (blocks >= enough)
-    return std::min(blocks, target.alone(list));
-  bounds.addStages(list, target.limits);
-  std::vector<CertifiedInterval> intervals;
-  for (const CertifiedInterval &each : certificate.intervals)
-    if (each.microBatches == microBatches)
-      intervals.push_back(each);
-  PathBound paths(bounds, list, target.paysMoney);
-  Cells cells(intervals, list, target, bounds.ofCluster().types.size());
-  double least = infinity;
-  for (size_t i = 0; i < cells.cells.size(); ++i) {
-    const BoundCell cell = tightened(cells.cells[i], list);
-    if (isBeyond(cell, list, target))
-      continue;
-    keepLimited(paths, cell, cells.multipliers[i]);
-    least = std::min(least, paths.value(cell, cells.multipliers[i]));
-  }
-  return std::min(target.alone(list), std::max(blocks, least));
+void improve(std::vector<std::unique_ptr<CountBound>> &counts, const BoundTarget &target) {
+  size_t left = mostBranching;
+  for (double part : goals)
+    if (!reach(counts, target.reached * part, left))
+      return;
+  left = std::min(left, lastBranching);
+  reach(counts, target.reached * lastGoal, left);
 }
 } // namespace
 
 VerifiedBound OptimalityBound::verify(const Certificate &certificate) {
   const Plan &plan = bounds.ofPlan();
-  VerifiedBound result;
-  const Target target(plan, bounds);
+  const BoundTarget target(plan, bounds);
   double least = target.reached;
-  for (int microBatches : bounds.microBatches())
-    least = std::min(least, boundOf(microBatches, certificate, bounds, target, least));
+  std::vector<std::unique_ptr<CountBound>> weak;
+  for (int microBatches : bounds.microBatches()) {
+    auto count = std::make_unique<CountBound>(microBatches, certificate, bounds, target, least);
+    if (count->bound() < target.reached * lastGoal)
+      weak.push_back(std::move(count));
+    else
+      least = std::min(least, count->bound());
+  }
+  improve(weak, target);
+  for (const auto &count : weak)
+    least = std::min(least, count->bound());
   least = std::max(0.0, least);
+  VerifiedBound result;
   if (target.paysMoney)
     result.bound = least / 3600 / double(plan.globalBatch.value()) * 1e6;
   else
@@ -178,8 +88,8 @@ namespace {
 class Certifier {
 public:
   /// With at most `cells` intervals, and about `most` work: stages that paths look at.
-  Certifier(const StageList &list, const StageBounds &bounds, const Target &target, size_t most,
-            size_t cells)
+  Certifier(const StageList &list, const StageBounds &bounds, const BoundTarget &target,
+            size_t most, size_t cells)
       : list(list), target(target), types(bounds.ofCluster().types.size()), most(most),
         cells(cells), paths(bounds, list, target.paysMoney) {}
 
@@ -283,20 +193,15 @@ private:
   /// it.
   bool split(size_t index) {
     const BoundCell cell = tightened(open[index].cell, list);
-    const int m = list.microBatches;
-    double high = cell.high;
-    if (m > 1)
-      high = std::min({high, cell.most / m, (cell.most - list.timeBefore.back()) / (m - 1)});
-    const double bySlowest = m > 1 ? (m - 1) * (high - cell.low) / cell.most : 0;
-    const double byTime = target.paysMoney ? (cell.most - cell.least) / cell.most : 0;
-    if (!(std::max(bySlowest, byTime) > worthSplitting))
+    const CellHalves halves(cell, list, target);
+    if (!(halves.widest() > worthSplitting))
       return false;
-    if (byTime > bySlowest) {
-      splitIterations(open[index].cell.least, (cell.least + cell.most) / 2);
+    if (halves.byTime > halves.bySlowest) {
+      splitIterations(open[index].cell.least, halves.time);
       return true;
     }
     Open upper = open[index];
-    upper.cell.low = open[index].cell.high = (cell.low + high) / 2;
+    upper.cell.low = open[index].cell.high = halves.slowest;
     ascend(open[index], laterSteps);
     ascend(upper, laterSteps);
     open.push_back(std::move(upper));
@@ -320,7 +225,7 @@ private:
   }
 
   const StageList &list;
-  const Target &target;
+  const BoundTarget &target;
   const size_t types, most, cells;
   PathBound paths;
   std::vector<Open> open;
@@ -335,7 +240,7 @@ Certificate OptimalityBound::certify() {
   certificate.clusterFingerprint = plan.clusterFingerprint;
   for (const DeviceType &type : bounds.ofCluster().types)
     certificate.deviceTypes.push_back(type.name);
-  const Target target(plan, bounds);
+  const BoundTarget target(plan, bounds);
   size_t left = bounds.microBatches().size(), work = mostWork;
   for (int microBatches : bounds.microBatches()) {
     StageList list = bounds.begin(microBatches);

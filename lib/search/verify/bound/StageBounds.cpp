@@ -282,7 +282,7 @@ void StageBounds::addMode(StageList &list, int begin, int end, int index, const 
   if (isFirst && isLast)
     addAlone(list, list.microBatches * time + passes.sync, list.prices[size_t(index)]);
   else
-    list.stages.push_back({begin, end, index, time, forward, passes.sync});
+    list.stages.push_back({begin, end, index, time, forward, passes.sync, receive, gradient});
 }
 
 /// A stage that takes T adds m·T to an iteration, which contains the other layers once.

@@ -21,6 +21,7 @@ struct StageBound {
   int begin = 0, end = 0; // cuts
   int choice = 0;         // index into DeviceChoices::choicesFor
   double time = 0, forward = 0, sync = 0;
+  double receive = 0, gradient = 0; // the parts of `time` that are transfers
 };
 
 /// Plans that are no better than these limits need no bound. Infinite: no limit.
@@ -57,6 +58,11 @@ public:
   /// Cuts at which stages may begin or end, the ends of the model among them.
   int cutCount() const { return ranges->count(); }
   int available(int type) const { return devices->available(type); }
+  /// The cut at `cut`.
+  const Cut &crossing(int cut) const { return ranges->crossing(cut); }
+  NeighbourLink between(const DeviceChoice &from, const DeviceChoice &to) const {
+    return devices->between(from, to);
+  }
   const Cluster &ofCluster() const { return cluster; }
   const Plan &ofPlan() const { return plan; }
   /// The longest iteration, and the highest price per hour, that the plan's limits allow.

@@ -1,0 +1,37 @@
+// The bound of the plans with one number of micro-batches. It begins with the multipliers of a
+// certificate, and branches where they are weak.
+#pragma once
+
+#include "ir/Certificate.h"
+#include "search/verify/bound/BoundTarget.h"
+
+#include <vector>
+
+namespace heterplan {
+
+class CountBound {
+public:
+  /// `bounds` and `target` outlive this. At least `enough` if there is no need for a better one.
+  CountBound(int microBatches, const Certificate &certificate, StageBounds &bounds,
+             const BoundTarget &target, double enough);
+
+  /// A lower bound on what each plan takes, in the units of PathBound.
+  double bound() const;
+  /// Works until the bound is `goal`, or the work `most`. Returns the work.
+  size_t improve(double goal, size_t most);
+
+private:
+  struct Cell {
+    BoundCell cell;
+    double bound = 0;
+    std::vector<double> multipliers;
+  };
+
+  const StageBounds &bounds;
+  const BoundTarget &target;
+  const StageList list;
+  double blocks = 0;
+  std::vector<Cell> cells;
+};
+
+} // namespace heterplan
