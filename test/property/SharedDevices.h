@@ -16,6 +16,7 @@ public:
                  Schedule::OneForwardOneBackward),
         plan(pipeline.plan), engine(seed * 31 + 7) {
     plan.schedule = integer(0, 1) ? Schedule::Interleaved : Schedule::Burst;
+    pipeline.plan.overlapsTransfers = plan.overlapsTransfers = false; // of 1F1B only
     size_t most = 1;
     for (const Stage &stage : plan.stages)
       most = std::max(most, stage.replicas.size());
