@@ -40,6 +40,9 @@ struct SlotLimits {
 
 class SlotOptions {
 public:
+  /// Of samples: an order below what makes a job done.
+  static constexpr double rounding = 1e-10;
+
   /// `problem` must outlive it; `state` need not.
   SlotOptions(const Problem &problem, int job, const SlotState &state, const SlotLimits &limits,
               Locality locality = Locality::Both);
@@ -90,6 +93,8 @@ private:
 
   void findInternal(const SlotState &state, const AlikeSites &alike);
   void findSpreads(const SlotState &state, const AlikeSites &alike, int type);
+  /// Steps from the cheapest sites of `reach` on.
+  Spread walk(const SlotState &state, const AlikeSites &alike, const Reach &reach) const;
   Best best(double samples) const;
   void tryInternal(const Internal &option, double samples, Best &best) const;
   void trySpread(const Spread &spread, double samples, Best &best) const;
