@@ -84,7 +84,7 @@ double Provisioner::excess(Seconds time, DollarsPerHour price) const {
 bool Provisioner::fits(int stage) const {
   const Sizing &sizing = stages[stage];
   int count = sizes[sizing.type][sizing.size].count;
-  int inFlight = std::min<int>(microBatches, int(stages.size()) - stage);
+  int inFlight = evaluator.problem.request.inFlight(int(stages.size()) - stage, microBatches);
   return evaluator.stages.holds({sizing.begin, sizing.end}, sizing.type, count, microBatches,
                                 inFlight);
 }
@@ -92,7 +92,7 @@ bool Provisioner::fits(int stage) const {
 void Provisioner::price(int stage) {
   Sizing &sizing = stages[stage];
   int after = static_cast<int>(stages.size()) - stage; // itself counted
-  int inFlight = std::min(microBatches, after);
+  int inFlight = evaluator.problem.request.inFlight(after, microBatches);
   ++steps;
   if (knownStages.size() >= mostKnown)
     knownStages.clear();

@@ -60,9 +60,9 @@ ContinuousSizes::ContinuousSizes(Evaluator &evaluator, const Placement &placemen
   int count = static_cast<int>(placement.stages.size());
   for (int i = 0; i < count; ++i) {
     const PlacedStage &stage = placement.stages[i];
-    fewest.push_back(evaluator.stages.leastCount(stage.layers(), stage.group.counts.front().first,
-                                                 infinity, placement.microBatches,
-                                                 std::min(placement.microBatches, count - i)));
+    fewest.push_back(evaluator.stages.leastCount(
+        stage.layers(), stage.group.counts.front().first, infinity, placement.microBatches,
+        evaluator.problem.request.inFlight(count - i, placement.microBatches)));
   }
 }
 

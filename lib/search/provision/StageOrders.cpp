@@ -79,7 +79,8 @@ void StageOrders::extend(ArrayRef<DeviceGroup> groups, size_t set, int group, in
                          double limit) {
   const DeviceGroup &own = groups[size_t(group)];
   auto [type, count] = own.counts.front();
-  const StagePlace place{set == 0, std::min(microBatches, int(std::bitset<64>(set).count()) + 1)};
+  const int behind = int(std::bitset<64>(set).count());
+  const StagePlace place{set == 0, evaluator.problem.request.inFlight(behind + 1, microBatches)};
   const double price = evaluator.problem.cluster.types[size_t(type)].price.value() * count;
   const bool transfers = set != 0 && !evaluator.rules.transfersArePartOfStages();
   Times &times = timesOf(own, microBatches, place.inFlight, place.isLast);
