@@ -123,9 +123,7 @@ private:
   std::vector<std::vector<Seconds>> clocks; // by stage and distinct replica
   std::map<Pass, Seconds> ends;
 };
-} // namespace
 
-namespace {
 /// The stages, each of which only computes, and between two of them the wire, which carries the
 /// activations and the gradients of each micro-batch, one message at a time.
 std::vector<ReevaluatedStage> withWires(std::vector<ReevaluatedStage> stages) {
