@@ -114,28 +114,29 @@ double determinant(const View &view) {
   return shape.empty() ? 0 : 2.0 / 3 * product(shape) * at(shape.back());
 }
 
+namespace {
+/// Of X, which is [T, N, I] or [N, T, I]; 0 if its shape is not known.
+double stepsOfOneDirection(const View &view) {
+  ArrayRef<Dim> x = view.shape(view.input(0));
+  return x.size() == 3 ? at(x[0]) * at(x[1]) : 0;
+}
+} // namespace
+
 /// X is [T, N, I] (or [N, T, I]), W [D, gates·H, I], R [D, gates·H, H]: at each step of each sample
 /// both are multiplied with a vector, also if they are parameters of a module, one for each
 /// direction. The work of the gates themselves is below one in H.
 double recurrentWork(const View &view) {
-  ArrayRef<Dim> x = view.shape(view.input(0));
-  if (x.size() != 3)
-    return 0;
-  double steps = at(x[0]) * at(x[1]);
   double weights = view.facts.elements(view.input(1)) + view.facts.elements(view.input(2));
   for (TensorId id : moduleWeights(view.node))
     if (view.facts.graph.tensors[id].shape.size() == 2) // others are biases
       weights += view.facts.elements(id);
-  return 2 * steps * weights;
+  return 2 * stepsOfOneDirection(view) * weights;
 }
 
 double recurrentSteps(const View &view) {
-  ArrayRef<Dim> x = view.shape(view.input(0));
-  if (x.size() != 3)
-    return 0;
   const auto *direction = findAttribute<std::string>(view.node, "direction");
   const bool both = direction && *direction == "bidirectional";
-  return at(x[0]) * at(x[1]) * (both ? 2 : 1);
+  return stepsOfOneDirection(view) * (both ? 2 : 1);
 }
 
 namespace {
