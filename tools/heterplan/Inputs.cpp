@@ -10,6 +10,7 @@
 #include "cost/Catalogue.h"
 #include "cost/DeviceSpeed.h"
 #include "cost/IterationRatioModel.h"
+#include "cost/KernelModel.h"
 #include "cost/ProfiledModel.h"
 #include "cost/Roofline.h"
 #include "cost/ShardGroups.h"
@@ -355,11 +356,10 @@ Error readProfiles(const std::vector<std::string> &paths, Precision precision, M
 }
 } // namespace
 
-Expected<std::optional<MemoryFormat>> measuredFormat(const std::vector<std::string> &paths,
-                                                     const LayerGraph &graph,
-                                                     const Cluster &cluster, Precision precision) {
+Expected<MemoryFormat> formatFor(const CostOptions &options, const LayerGraph &graph,
+                                 const Cluster &cluster, Precision precision, Samples batch) {
   std::set<MemoryFormat> found;
-  for (const std::string &path : paths) {
+  for (const std::string &path : options.profiles) {
     Expected<Profile> profile = readProfile(path);
     if (!profile)
       return profile.takeError();
@@ -367,7 +367,7 @@ Expected<std::optional<MemoryFormat>> measuredFormat(const std::vector<std::stri
         hasImagesOnGpu(*profile, graph, cluster))
       found.insert(profile->memoryFormat);
   }
-  return found.size() == 1 ? std::optional(*found.begin()) : std::nullopt;
+  return found.size() == 1 ? *found.begin() : fasterFormat(graph, cluster, precision, batch);
 }
 
 Expected<CostInputs> readCosts(const CostOptions &options, const LayerGraph &graph,

@@ -78,12 +78,11 @@ llvm::Expected<std::string> clusterFile(llvm::StringRef text);
 /// The cluster at `path` with what the hardware catalogue knows of it.
 llvm::Expected<Cluster> readWholeCluster(llvm::StringRef path);
 
-/// The layout in which the profiles at `paths` measured images on GPUs of `cluster`, in
-/// `precision`. Empty if they measured none, or in both layouts. Fails as readProfile() does.
-llvm::Expected<std::optional<MemoryFormat>> measuredFormat(const std::vector<std::string> &paths,
-                                                           const LayerGraph &graph,
-                                                           const Cluster &cluster,
-                                                           Precision precision);
+/// The layout of images that a plan has if none is asked for: the one in which the profiles of
+/// `options` measured them on GPUs of `cluster`, in `precision`; the faster one if they measured
+/// none, or in both. Fails as readProfile() does.
+llvm::Expected<MemoryFormat> formatFor(const CostOptions &options, const LayerGraph &graph,
+                                       const Cluster &cluster, Precision precision, Samples batch);
 
 /// For the layers of `graph`. Entries that contradict each other are warned of on stderr.
 llvm::Expected<CostInputs> readCosts(const CostOptions &options, const LayerGraph &graph,

@@ -3,7 +3,6 @@
 #include "Options.h"
 #include "TensorParallel.h"
 
-#include "cost/KernelModel.h"
 #include "ir/PlanShards.h"
 #include "ir/Trainability.h"
 #include "ir/onnx/batch/MixedSamples.h"
@@ -135,12 +134,11 @@ Expected<PlanningInputs> planningInputsOf(const CompileOptions &options, Plannin
   if (!cluster)
     return cluster.takeError();
   if (!request.memoryFormat) {
-    Expected<std::optional<MemoryFormat>> measured =
-        measuredFormat(options.costs.profiles, model.layers, *cluster, request.precision);
-    if (!measured)
-      return measured.takeError();
-    request.memoryFormat = measured->value_or(
-        fasterFormat(model.layers, *cluster, request.precision, request.globalBatch));
+    Expected<MemoryFormat> format =
+        formatFor(options.costs, model.layers, *cluster, request.precision, request.globalBatch);
+    if (!format)
+      return format.takeError();
+    request.memoryFormat = *format;
   }
   Expected<CostInputs> costs = readCosts(options.costs, model.layers, request.optimizer,
                                          request.precision, *request.memoryFormat);

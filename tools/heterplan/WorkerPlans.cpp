@@ -1,6 +1,5 @@
 #include "WorkerPlans.h"
 
-#include "cost/KernelModel.h"
 #include "search/Search.h"
 #include "search/problem/Problem.h"
 
@@ -43,14 +42,16 @@ WorkerPlans::sourcesOf(const std::string &path, const LayerGraph &graph, Samples
   Expected<Cluster> cluster = readWholeCluster(options.cluster);
   if (!cluster)
     return cluster.takeError();
-  MemoryFormat format = fasterFormat(graph, *cluster, Precision::Fp32, batch);
-  auto [entry, isNew] = read.try_emplace(path + '\n' + std::to_string(int(format)));
+  Expected<MemoryFormat> format = formatFor(options, graph, *cluster, Precision::Fp32, batch);
+  if (!format)
+    return format.takeError();
+  auto [entry, isNew] = read.try_emplace(path + '\n' + std::to_string(int(*format)));
   if (!isNew)
     return &entry->second;
-  Expected<CostInputs> costs = readCosts(options, graph, Optimizer::Sgd, Precision::Fp32, format);
+  Expected<CostInputs> costs = readCosts(options, graph, Optimizer::Sgd, Precision::Fp32, *format);
   if (!costs)
     return costs.takeError();
-  entry->second = {format, std::move(*costs)};
+  entry->second = {*format, std::move(*costs)};
   return &entry->second;
 }
 
