@@ -182,7 +182,7 @@ TEST(OptimalityBound, PlantedFaultsVerifyNoFalseBound) {
       weaker += distance > sound + 1e-6;
     }
   }
-  EXPECT_GT(weaker, 0); // the multipliers matter
+  EXPECT_GT(weaker, 0); // few are: the checker improves what multipliers it is given
 }
 
 TEST(OptimalityBound, ARaisedClaimDoesNotChangeTheBound) {
