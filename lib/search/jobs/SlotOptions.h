@@ -40,7 +40,7 @@ struct SlotLimits {
 
 class SlotOptions {
 public:
-  /// Of samples: an order below what makes a job done.
+  /// The relative error that sums of samples may have: an order below what makes a job done.
   static constexpr double rounding = 1e-10;
 
   /// `problem` must outlive it; `state` need not.

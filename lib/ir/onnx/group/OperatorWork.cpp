@@ -115,7 +115,7 @@ double determinant(const View &view) {
 }
 
 namespace {
-/// Of X, which is [T, N, I] or [N, T, I]; 0 if its shape is not known.
+/// The time steps of X, which is [T, N, I] or [N, T, I]; 0 if its shape is not known.
 double stepsOfOneDirection(const View &view) {
   ArrayRef<Dim> x = view.shape(view.input(0));
   return x.size() == 3 ? at(x[0]) * at(x[1]) : 0;
