@@ -36,10 +36,10 @@ bench-fidelity: setup ## compare predicted with measured iteration times (needs 
 	@$(MAKE) --no-print-directory compile TARGETS="heterplan heterplan_runtime"
 	@.venv/bin/python bench/fidelity.py
 
-bench-heterps: ## every strategy on simulated resource types; writes docs/experiments/heterps.md
+bench-heterps: ## every strategy on simulated resource types (PARTS="first held-out synchronous ablation"); writes docs/experiments/heterps.md
 	@scripts/setup.sh build
 	@$(MAKE) --no-print-directory compile TARGETS=strategy_experiment
-	@scripts/bench-heterps.sh $(BUILD)
+	@scripts/bench-heterps.sh $(BUILD) $(PARTS)
 
 train-policy: ## train the policy of rl-transformer again; writes profiles/policies/transformer.policy
 	@scripts/setup.sh build

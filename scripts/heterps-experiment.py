@@ -157,6 +157,31 @@ def zero_shot(runs: list[dict]) -> str:
     return "\n".join(lines)
 
 
+def ablation(runs: list[dict]) -> str:
+    """How much the mean excess over the best known changes, in points, with other values of a constant of learning. Only
+    seeds that have every value."""
+    cases: dict[tuple[str, float], dict[tuple, float]] = defaultdict(dict)
+    best: dict[tuple, float] = {}
+    for run in runs:
+        problem = run["instance"], run["layers"], run["types"]
+        value = run.get("objective", math.inf)
+        cases[run["ablation"], run["value"]][(run["seed"], *problem)] = value
+        best[problem] = min(value, best.get(problem, math.inf))
+    whole = {seed for seed in {run["seed"] for run in runs}
+             if all(sum(key[0] == seed for key in found) == len(best) for found in cases.values())}
+
+    def mean(found: dict[tuple, float]) -> float:
+        return statistics.fmean(100 * (value / best[key[1:]] - 1) for key, value in found.items() if key[0] in whole)
+
+    usual = mean(cases["", 0])
+    lines = [f"All as they are: {usual:.2f} % over the best known, in the mean of {len(whole) * len(best)} runs.", "",
+             "| constant | points with other values |", "| --- | --- |"]
+    for name in dict.fromkeys(name for name, _ in cases if name):
+        cells = [f"{value:g}: {mean(found) - usual:+.2f}" for (other, value), found in cases.items() if other == name]
+        lines.append(f"| {name} | {'; '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def strategies(results: Results) -> list[str]:
     names: list[str] = []
     for runs in results.values():
@@ -239,14 +264,23 @@ def plot_curves(runs: list[dict], path: Path) -> None:
 
 
 def main() -> None:
-    runs = [json.loads(line) for line in Path(sys.argv[1]).read_text().splitlines()]
+    everything = [json.loads(line) for line in Path(sys.argv[1]).read_text().splitlines()]
+    runs = [run for run in everything if "ablation" not in run]
+    changed = [run for run in everything if "ablation" in run]
     results = read(runs)
     folder = Path(sys.argv[2])
     page = folder / "heterps.md"
     text = page.read_text()
-    parts = {"evaluations": equal_evaluations(runs, held_out=False), "zero-shot": zero_shot(runs),
-             "synchronous": synchronous(runs), "synchronous-problems": synchronous_problems(runs)}
-    if any(run["held_out"] for run in runs):  # parts that were not run stay as they are
+    parts = {}  # those that were not run stay as they are
+    if any(run.get("synchronous") for run in runs):
+        parts |= {"synchronous": synchronous(runs), "synchronous-problems": synchronous_problems(runs)}
+    if any("curve" in run and not run["held_out"] and not run.get("synchronous") for run in runs):
+        parts["evaluations"] = equal_evaluations(runs, held_out=False)
+    if any(run["strategy"] == "zero-shot" for run in runs):
+        parts["zero-shot"] = zero_shot(runs)
+    if changed:
+        parts["ablation"] = ablation(changed)
+    if any(run["held_out"] for run in runs):
         parts["held-out"] = equal_evaluations(runs, held_out=True)
         plot_curves(runs, folder / "heterps-curves.svg")
     if results:

@@ -42,11 +42,12 @@ SearchOptions quickly() {
 }
 
 std::vector<Instance> simulatedInstances(ArrayRef<int> layers, ArrayRef<int> types, uint64_t seed,
-                                         const std::string &only) {
+                                         const std::vector<std::string> &only) {
   std::vector<std::function<Instance()>> makers;
   for (int layerCount : layers)
     for (int typeCount : types)
-      if (only.empty() || only == std::to_string(layerCount) + "x" + std::to_string(typeCount))
+      if (only.empty() ||
+          is_contained(only, std::to_string(layerCount) + "x" + std::to_string(typeCount)))
         makers.push_back([=] {
           return makeInstance("simulated" + (seed ? "-" + std::to_string(seed) : std::string()),
                               simulatedModel(layerCount, uint64_t(layerCount) + seed),
@@ -60,7 +61,7 @@ std::vector<Instance> simulatedInstances(ArrayRef<int> layers, ArrayRef<int> typ
 }
 
 /// The 34 problems that the strategies were first compared on.
-std::vector<Instance> firstInstances(const std::string &only) {
+std::vector<Instance> firstInstances(const std::vector<std::string> &only) {
   std::vector<Instance> instances;
   if (only.empty())
     instances = publicationInstances();
@@ -71,7 +72,7 @@ std::vector<Instance> firstInstances(const std::string &only) {
 }
 
 /// 60 problems of sizes that neither those nor the training of policies have.
-std::vector<Instance> heldOutInstances(const std::string &only) {
+std::vector<Instance> heldOutInstances(const std::vector<std::string> &only) {
   std::vector<Instance> instances;
   for (uint64_t seed : {1000, 2000})
     for (Instance &instance :
@@ -80,18 +81,22 @@ std::vector<Instance> heldOutInstances(const std::string &only) {
   return instances;
 }
 
+/// Whether `name` has one of `only` in it, if there are any.
+bool isWanted(ArrayRef<std::string> only, StringRef name) {
+  return only.empty() || any_of(only, [&](const std::string &part) { return name.contains(part); });
+}
+
 /// Seven models on three bundled clusters under the synchronous iteration model: the highest
 /// throughput, and the least cost at half of that.
-std::vector<Instance> synchronousInstances(const std::string &only) {
+std::vector<Instance> synchronousInstances(const std::vector<std::string> &only) {
   std::vector<std::function<Instance()>> makers;
   for (const char *model :
        {"resnet50", "bert_base", "inception_v3", "vgg16", "mobilenet_v2", "gpt2_small", "dlrm"})
     for (const char *cluster : {"mixed-small", "mixed-64", "cloud-large"})
       for (auto [objective, floor] :
            {std::pair(Objective::Throughput, 0.0), {Objective::Cost, load}})
-        if (StringRef(std::string(model) + ", " + cluster +
-                      (objective == Objective::Cost ? ", cost" : ", throughput"))
-                .contains(only))
+        if (isWanted(only, std::string(model) + ", " + cluster +
+                               (objective == Objective::Cost ? ", cost" : ", throughput")))
           makers.push_back([=, objective = objective, floor = floor] {
             return makeInstance(std::string(model) + ", " + cluster +
                                     (objective == Objective::Cost ? ", cost" : ", throughput"),
@@ -123,10 +128,11 @@ struct Settings {
   int64_t evaluations = 0; // 0: as many as the strategy likes
   std::string policies;
   bool zeroShot = false;
-  bool page = false;             // all parts of the page about this family of problems
-  int64_t work = 0;              // limit; 0: the usual one
-  std::string problem;           // the only one: LAYERSxTYPES, or part of its name; empty: all
-  std::vector<std::string> only; // strategies; empty: all
+  bool ablation = false;             // other values of the constants of learning
+  bool page = false;                 // all parts of the page about this family of problems
+  int64_t work = 0;                  // limit; 0: the usual one
+  std::vector<std::string> problems; // LAYERSxTYPES, or parts of their names; empty: all
+  std::vector<std::string> only;     // strategies; empty: all
 };
 
 struct Task {
@@ -243,6 +249,70 @@ void drawOnly(const Task &task, const Settings &settings, std::mutex &printing) 
   outs().flush();
 }
 
+/// A constant of learning with another value; no name: all as they are.
+struct Variant {
+  std::string name;
+  double value = 0;
+};
+
+/// Each constant off, halved and doubled, if that makes another learner.
+std::vector<Variant> variants() {
+  std::vector<Variant> result(1);
+  for (const auto &[name, value] : learnerConstants()) {
+    const bool isCount = value == std::floor(value), isSwitch = name == "refines";
+    const bool isSize = name == "batch-size" || name == "starts-of-batch" || name == "levels";
+    if (!isSize)
+      result.push_back({name, 0});
+    if (isSwitch)
+      continue;
+    if (!isCount || value > 1)
+      result.push_back({name, isCount ? std::ceil(value / 2) : value / 2});
+    if (name != "levels" && !StringRef(name).endswith("training-share"))
+      result.push_back({name, value * 2});
+  }
+  return result;
+}
+
+/// `rl-transformer` with another value of one constant.
+void learnOnce(const Task &task, const Variant &variant, const Settings &settings) {
+  const Problem &problem = *task.instance->problem;
+  ExitOnError check("strategy_experiment: ");
+  SearchOptions options;
+  options.seed = uint64_t(task.seed);
+  options.evaluationLimit = settings.evaluations;
+  options.workLimit *= 5;
+  LearnerTuning tuning;
+  if (!variant.name.empty())
+    setTuning(tuning, variant.name, variant.value);
+  const std::string path = settings.policies + "/transformer.policy";
+  Policy policy =
+      check(Policy::parse(check(readFile(path, 16 << 20)), path, PolicyKind::Transformer));
+  Evaluator evaluator(problem);
+  AssignmentSearch search(evaluator, options, 1);
+  const double began = threadSeconds();
+  Learner learner(search, std::move(policy), tuning);
+  learner.learn(learner.trainingShare(), nullptr);
+  search.descend();
+  outs() << "{\"ablation\": \"" << variant.name << "\", \"value\": " << format("%g", variant.value)
+         << ", \"instance\": \"" << task.instance->name
+         << "\", \"layers\": " << problem.graph.size()
+         << ", \"types\": " << problem.cluster.types.size() << ", \"seed\": " << task.seed
+         << ", \"evaluations\": " << settings.evaluations
+         << ", \"seconds\": " << format("%.3f", threadSeconds() - began);
+  if (search.bestPlacement())
+    outs() << ", \"objective\": " << format("%.12g", search.bestScore());
+  outs() << "}\n";
+  outs().flush();
+}
+
+/// The constants one by one, seeds last, so that a run that is cut short has all of them.
+void runAblation(const Settings &settings, ArrayRef<Instance> instances) {
+  for (int seed = 0; seed < settings.seeds; ++seed)
+    for (const Variant &variant : variants())
+      for (const Instance &instance : instances)
+        learnOnce({&instance, "rl-transformer", seed}, variant, settings);
+}
+
 Settings readSettings(ArrayRef<std::string> arguments) {
   Settings settings;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -253,12 +323,14 @@ Settings readSettings(ArrayRef<std::string> arguments) {
       settings.synchronous = true;
     else if (word == "--page")
       settings.page = true;
+    else if (word == "--ablation")
+      settings.ablation = true;
     else if (word == "--zero-shot")
       settings.zeroShot = true;
     else if (word == "--seeds" && i + 1 < arguments.size())
       settings.seeds = std::stoi(arguments[++i]);
     else if (word == "--problem" && i + 1 < arguments.size())
-      settings.problem = arguments[++i];
+      settings.problems.push_back(arguments[++i]);
     else if (word == "--evaluations" && i + 1 < arguments.size())
       settings.evaluations = std::stoll(arguments[++i]);
     else if (word == "--policies" && i + 1 < arguments.size())
@@ -272,7 +344,6 @@ Settings readSettings(ArrayRef<std::string> arguments) {
 /// The parts of the page about one family of problems.
 std::vector<Settings> partsOf(const Settings &settings) {
   constexpr int64_t equal = 250, synchronousEqual = 12'000, quick = 400'000;
-  constexpr int heldOutSeeds = 2;
   auto part = [&](std::vector<std::string> only, int seeds, int64_t evaluations) {
     Settings result = settings;
     result.only = std::move(only);
@@ -289,7 +360,7 @@ std::vector<Settings> partsOf(const Settings &settings) {
   if (settings.heldOut) {
     Settings reference = part({"auto"}, 1, 0);
     reference.work = quick;
-    return {zeroShot, part(drawing, std::min(settings.seeds, heldOutSeeds), equal), reference};
+    return {zeroShot, part(drawing, settings.seeds, equal), reference};
   }
   drawing.push_back("rl-lstm");
   return {zeroShot, part(drawing, settings.seeds, equal), part({}, 1, 0)};
@@ -313,13 +384,16 @@ void runPart(const Settings &settings, ArrayRef<Instance> instances) {
 }
 } // namespace
 
-/// experiment [--held-out | --synchronous] [--page | --zero-shot] [--seeds N] [--evaluations N]
-/// [--policies FOLDER] [--problem NAME] [STRATEGY ...]
+/// experiment [--held-out | --synchronous] [--page | --zero-shot | --ablation] [--seeds N]
+/// [--evaluations N]
+/// [--policies FOLDER] [--problem NAME ...] [STRATEGY ...]
 int main(int count, char **arguments) {
   Settings settings = readSettings(std::vector<std::string>(arguments + 1, arguments + count));
-  std::vector<Instance> instances = settings.synchronous ? synchronousInstances(settings.problem)
-                                    : settings.heldOut   ? heldOutInstances(settings.problem)
-                                                         : firstInstances(settings.problem);
+  std::vector<Instance> instances = settings.synchronous ? synchronousInstances(settings.problems)
+                                    : settings.heldOut   ? heldOutInstances(settings.problems)
+                                                         : firstInstances(settings.problems);
+  if (settings.ablation)
+    return runAblation(settings, instances), 0;
   for (const Settings &part : settings.page ? partsOf(settings) : std::vector{settings})
     runPart(part, instances);
 }

@@ -168,16 +168,29 @@ void compareAll(const Family &family, IterationModel iterationModel, ArrayRef<st
 }
 } // namespace
 
-/// optimum [STRATEGY ...]: these strategies only.
+/// optimum [--iteration-model NAME] [--problems random|small] [STRATEGY ...]: these only.
 int main(int count, char **arguments) {
   std::vector<std::string> only(arguments + 1, arguments + count);
+  auto option = [&](StringRef name) {
+    auto found = find(only, name);
+    if (found == only.end() || found + 1 == only.end())
+      return std::string();
+    std::string value = *(found + 1);
+    only.erase(found, found + 2);
+    return value;
+  };
+  const std::string model = option("--iteration-model"), problems = option("--problems");
   constexpr int randomProblems = 100;
   outs()
       << "| cost model | problems | strategy | runs | optimal | none found | median % over | 95 % "
          "| worst | not proven | wrong |\n"
          "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n";
   for (IterationModel iterationModel : {IterationModel::SteadyState, IterationModel::Synchronous}) {
-    compareAll({"random", randomInstances(iterationModel, randomProblems)}, iterationModel, only);
-    compareAll({"small", smallInstances(iterationModel)}, iterationModel, only);
+    if (!model.empty() && model != nameOf(iterationModel))
+      continue;
+    if (problems != "small")
+      compareAll({"random", randomInstances(iterationModel, randomProblems)}, iterationModel, only);
+    if (problems != "random")
+      compareAll({"small", smallInstances(iterationModel)}, iterationModel, only);
   }
 }

@@ -12,15 +12,8 @@ using Eigen::VectorXd;
 namespace heterplan {
 
 namespace {
-constexpr int batchSize = 16, startsOfBatch = 4;
-constexpr int firstRollouts = 64; // before any learning
 /// Runs of tables before any learning; tables of the largest problems take longest to fill.
 constexpr size_t mostFilledAtFirst = 150'000;
-constexpr int moreMoves = 48; // where a sizing of an assignment need not be its best
-constexpr int localMoves = 8; // around the best rollout of a batch, and around the incumbent
-constexpr int patience = 25;  // rounds without a better plan
-constexpr int mostStarts = 3; // of learning, each from the initial policy
-constexpr double learningRate = 0.01, entropyWeight = 0.003, imitationWeight = 0.5;
 constexpr int64_t operationsPerWork = 500; // multiply-adds in the time of one stage cost
 constexpr size_t runsPerWork = 16;         // runs of a table in the time of one stage cost
 constexpr int64_t lookupsPerWork = 64;     // looks at a table in the time of one stage cost
@@ -44,9 +37,11 @@ void Adam::step(VectorXd gradient, VectorXd &parameters) {
       rate * (first.array() / firstScale) / ((second.array() / secondScale).sqrt() + 1e-8);
 }
 
-Learner::Learner(AssignmentSearch &search, Policy start)
-    : search(search), environment(search.evaluator, search.assignments), initial(std::move(start)),
-      policy(initial), adam(initial.size(), learningRate) {
+Learner::Learner(AssignmentSearch &search, Policy start, const LearnerTuning &tuning)
+    : search(search), tuning(tuning), environment(search.evaluator, search.assignments),
+      initial(std::move(start)), policy(initial),
+      adam(initial.size(), tuning.learningRate), multipliers{tuning.multiplier, tuning.multiplier,
+                                                             tuning.multiplier, tuning.multiplier} {
   anchorLevels();
 }
 
@@ -88,10 +83,10 @@ double Learner::limitOf(Level level) const {
 
 Learner::Level Learner::drawLevel() {
   const int choices = environment.assignments.choices;
-  const double slope = search.evaluator.rules.slowestDecides() ? 0.5 : 0.1; // of the first logits
+  const double slope = search.evaluator.rules.slowestDecides() ? tuning.slope : tuning.fillSlope;
   std::vector<double> logits;
   for (int choice = 0; choice < choices; ++choice)
-    for (int index = 0; index < static_cast<int>(std::size(shares)); ++index)
+    for (int index = 0; index < static_cast<int>(levels()); ++index)
       logits.push_back(preferences[{choice, index}] - slope * index);
   VectorXd probabilities = softmax(Eigen::Map<VectorXd>(logits.data(), Eigen::Index(logits.size())),
                                    std::vector<bool>(logits.size(), true));
@@ -99,7 +94,7 @@ Learner::Level Learner::drawLevel() {
   size_t at = 0;
   while (at + 1 < logits.size() && (left -= probabilities[Eigen::Index(at)]) >= 0)
     ++at;
-  return {int(at / std::size(shares)), int(at % std::size(shares))};
+  return {int(at / levels()), int(at % levels())};
 }
 
 const RunTable &Learner::tableOf(Start start) {
@@ -139,7 +134,7 @@ Learner::Rollout Learner::sample(PolicyRun &run, Level level, const Uniform &uni
 /// pipeline counts, since tables do not know the objective well enough there.
 std::vector<Run> Learner::refined(std::vector<Run> runs, Start start) {
   const RunTable &table = tableOf(start);
-  if (!search.evaluator.rules.slowestDecides() || !table.isFeasible())
+  if (!search.evaluator.rules.slowestDecides() || !table.isFeasible() || tuning.refines == 0)
     return runs;
   RunDescent descent(table, search.evaluator);
   runs = descent.improve(runs);
@@ -167,8 +162,9 @@ double Learner::rewardOf(const TypeAssignment &assignment) {
 
 /// A multiplier grows while most rollouts miss its constraint, and shrinks slowly otherwise.
 void Learner::raiseMultipliers() {
-  auto follow = [](double &multiplier, double &misses) {
-    multiplier = std::clamp(multiplier * (misses > batchSize / 2 ? 1.3 : 0.95), 1.0, 30.0);
+  auto follow = [this](double &multiplier, double &misses) {
+    const double change = misses > tuning.batchSize / 2 ? 1 + tuning.raised : 0.95;
+    multiplier = std::clamp(multiplier * change, 1.0, 30.0);
     misses = 0;
   };
   follow(multipliers.devices, violated.devices);
@@ -194,7 +190,8 @@ std::vector<double> Learner::advantages(const std::vector<Rollout> &rollouts) co
 /// Random local moves, each kept where it is no worse.
 TypeAssignment Learner::improve(TypeAssignment assignment, Level level) {
   double reward = rewardOf(assignment);
-  const int moves = environment.assignments.sizesAreExact() ? localMoves : moreMoves;
+  const double moves =
+      environment.assignments.sizesAreExact() ? tuning.localMoves : tuning.moreMoves;
   for (int move = 0; move < moves && !search.exhausted(); ++move) {
     TypeAssignment next =
         neighbour(environment.assignments, assignment, search.random, /*mayExchange=*/true);
@@ -240,7 +237,7 @@ std::vector<Learner::Rollout> Learner::sampleBatch(PolicyRun &run, int count, bo
   Level level;
   auto uniform = [&] { return drawReal(search.random); };
   for (int i = 0; i < count && !search.exhausted(); ++i) {
-    if (i % (batchSize / startsOfBatch) == 0)
+    if (i % std::max(1, int(tuning.batchSize / tuning.startsOfBatch)) == 0)
       if (Level next = drawLevel(); !started || !takesLong(next, mostFilled))
         level = next;
     if (!started)
@@ -268,10 +265,10 @@ VectorXd Learner::gradientOf(PolicyRun &run, const std::vector<Rollout> &rollout
   run.beginRollout();
   for (size_t i = 0; i < rollouts.size(); ++i)
     run.record(rollouts[i].steps, advantage[i] / double(rollouts.size()),
-               entropyWeight / double(rollouts.size()));
+               tuning.entropyWeight / double(rollouts.size()));
   for (const TypeAssignment &assignment : improved)
     run.record(stepsTo(assignment, {assignment.choice, limitOf({assignment.choice, 0})}),
-               imitationWeight / double(improved.size()), 0);
+               tuning.imitationWeight / double(improved.size()), 0);
   VectorXd gradient = VectorXd::Zero(policy.size());
   run.addGradient(gradient);
   return gradient;
@@ -280,21 +277,20 @@ VectorXd Learner::gradientOf(PolicyRun &run, const std::vector<Rollout> &rollout
 /// A gradient bandit over the starts.
 void Learner::preferLevels(const std::vector<Rollout> &rollouts,
                            const std::vector<double> &advantage) {
-  constexpr double rate = 0.1;
   for (size_t i = 0; i < rollouts.size(); ++i)
-    preferences[rollouts[i].level] += rate * advantage[i];
+    preferences[rollouts[i].level] += tuning.preferenceRate * advantage[i];
 }
 
 std::optional<VectorXd> Learner::explore() {
   anchorLevels();
   PolicyRun run(policy, environment.problem());
   int64_t evaluated = search.evaluations();
-  std::vector<Rollout> rollouts = sampleBatch(run, batchSize, /*refines=*/true);
+  std::vector<Rollout> rollouts = sampleBatch(run, int(tuning.batchSize), /*refines=*/true);
   if (rollouts.size() < 2)
     return std::nullopt;
   // Rollouts that are known already teach nothing.
   bool repeats = search.evaluations() - evaluated < int64_t(rollouts.size()) / 2;
-  temperature = std::clamp(temperature * (repeats ? 1.4 : 0.8), 1.0, 64.0);
+  temperature = std::clamp(temperature * (repeats ? 1 + tuning.heated : 0.8), 1.0, 64.0);
   std::vector<double> advantage = advantages(rollouts);
   preferLevels(rollouts, advantage);
   auto first =
@@ -313,18 +309,22 @@ std::optional<VectorXd> Learner::explore() {
 
 void Learner::restart() {
   policy = initial;
-  adam = Adam(policy.size(), learningRate);
+  adam = Adam(policy.size(), tuning.learningRate);
   preferences.clear();
-  temperature = 2;
+  temperature = 1 + tuning.restartHeat;
+}
+
+double Learner::trainingShare() const {
+  return search.evaluator.rules.slowestDecides() ? tuning.trainingShare : tuning.fillTrainingShare;
 }
 
 void Learner::learn(double share, const std::function<void(double, double)> &progress) {
   auto spent = [&] { return search.progress() > share || search.exhausted(); };
-  draw(firstRollouts, /*refines=*/true);
-  for (int start = 0; start < mostStarts && !spent(); ++start) {
+  draw(int(tuning.firstRollouts), /*refines=*/true);
+  for (int start = 0; start < tuning.mostStarts && !spent(); ++start) {
     if (start > 0)
       restart();
-    for (int idle = 0; idle < patience && !spent(); ++idle) {
+    for (int idle = 0; idle < tuning.patience && !spent(); ++idle) {
       double before = search.bestScore();
       if (std::optional<VectorXd> gradient = explore())
         adam.step(std::move(*gradient), policy.parameters());

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "search/provision/AssignmentSearch.h"
+#include "search/rl/LearnerTuning.h"
 #include "search/rl/Policy.h"
 
 #include <cstdint>
@@ -28,7 +29,7 @@ private:
 
 class Learner {
 public:
-  Learner(AssignmentSearch &search, Policy policy);
+  Learner(AssignmentSearch &search, Policy policy, const LearnerTuning &tuning = {});
 
   /// Samples and sizes so many assignments, at most, without learning from them. If `refines`,
   /// moves in tables improve them before they are sized.
@@ -38,6 +39,9 @@ public:
   std::optional<Eigen::VectorXd> explore();
   /// Rounds until `share` of the work is done, or no round has found a better plan for long.
   void learn(double share, const std::function<void(double, double)> &progress);
+  /// The share of the work for training. AssignmentSearch::descend() has the rest, and finds more
+  /// if sizes are not exact.
+  double trainingShare() const;
   const Policy &trained() const { return policy; }
   void setPolicy(const Policy &other) { policy = other; }
 
@@ -73,6 +77,7 @@ private:
   std::vector<Run> refined(std::vector<Run> runs, Start start);
   double rewardOf(const TypeAssignment &assignment);
   void raiseMultipliers();
+  size_t levels() const { return size_t(tuning.levels); }
   std::vector<double> advantages(const std::vector<Rollout> &rollouts) const;
   TypeAssignment improve(TypeAssignment assignment, Level level);
   void preferLevels(const std::vector<Rollout> &rollouts, const std::vector<double> &advantage);
@@ -82,6 +87,7 @@ private:
   void restart();
 
   AssignmentSearch &search;
+  const LearnerTuning tuning;
   RunEnvironment environment;
   const Policy initial;
   Policy policy;
@@ -91,7 +97,7 @@ private:
   double anchor = 0;                   // seconds of an iteration
   double reference = 0;
   double temperature = 1;
-  Shortfall multipliers{3, 3, 3, 3}, violated;
+  Shortfall multipliers, violated;
   bool started = false;
   size_t filled = 0; // runs of the tables
 };

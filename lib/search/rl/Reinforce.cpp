@@ -10,11 +10,6 @@ namespace heterplan {
 
 namespace {
 constexpr double workShare = 0.4; // it ends by itself where the policy settles
-/// The share of the work for training. Descent has the rest, and finds more if sizes are not exact.
-double trainingShare(const Evaluator &evaluator) {
-  return evaluator.rules.slowestDecides() ? 0.9 : 0.5;
-}
-
 Expected<Solution> reinforce(Evaluator &evaluator, const SearchOptions &options, PolicyKind kind) {
   Expected<Policy> policy = options.policyIn.empty() ? pretrainedPolicy(options, kind)
                                                      : readPolicy(options.policyIn, kind);
@@ -22,7 +17,7 @@ Expected<Solution> reinforce(Evaluator &evaluator, const SearchOptions &options,
     return policy.takeError();
   AssignmentSearch search(evaluator, options, workShare);
   Learner learner(search, std::move(*policy));
-  learner.learn(trainingShare(evaluator), options.progress);
+  learner.learn(learner.trainingShare(), options.progress);
   search.descend();
   if (!options.policyOut.empty())
     if (Error error = writeFile(options.policyOut, learner.trained().text()))
@@ -39,7 +34,7 @@ Expected<Solution> learn(Evaluator &evaluator, const SearchOptions &options, dou
   AssignmentSearch search(evaluator, options, share);
   search.consider(incumbent);
   Learner learner(search, std::move(*policy));
-  learner.learn(trainingShare(evaluator), options.progress);
+  learner.learn(learner.trainingShare(), options.progress);
   search.descend();
   return search.solution();
 }
