@@ -258,8 +258,9 @@ Error writeContents(Contents &contents, const Package &package) {
   if (!package.certificate.empty())
     if (Error error = contents.write(certificateName, package.certificate))
       return error;
-  if (Error error = writeRanks(contents, package.program, package.threads))
-    return error;
+  if (package.hasRanks)
+    if (Error error = writeRanks(contents, package.program, package.threads))
+      return error;
   if (Error error = writeParetoFront(contents, package.front))
     return error;
   if (Error error = writeAlternatives(contents, package.alternatives))

@@ -44,6 +44,8 @@ struct Package {
   bool copiesWeights = true;
   /// The text of certificate.json; empty: there is none.
   std::string certificate = {};
+  /// False: stages have unequal degrees, of which no programs are made; ranks/ is left out.
+  bool hasRanks = true;
   int threads = 1; // that make the text of the ranks; without effect on it
 };
 

@@ -36,7 +36,7 @@ std::vector<Site> sitesOf(const Cluster &cluster, const DeviceGroup &group) {
     for (const NodeGroup &node : cluster.nodes) {
       if (!node.devices.count(cluster.types[type].name))
         continue;
-      Site site{{&node}, cluster.types[type].stated(), node.zone + '\n'};
+      Site site{{&node}, cluster.types[cluster.deviceTypeOf(type)].stated(), node.zone + '\n'};
       for (const PlaceLink &link : cluster.links)
         for (const std::string &end : {link.from, link.to})
           site.place += isAt(cluster, node, site.type, end) ? '1' : '0';
@@ -70,9 +70,35 @@ Link networkOf(const Cluster &cluster, const DeviceGroup &from, const DeviceGrou
   return slowest.value_or(cluster.network);
 }
 
-/// The network among the nodes of one group.
+void divide(BytesPerSecond &bandwidth, int parts) {
+  bandwidth = BytesPerSecond(bandwidth.value() / parts);
+}
+
+/// `network` as one of several shards has it that send at once.
+Link ofShard(Link network, int shards) {
+  divide(network.bandwidth, shards);
+  divide(network.pairBandwidth, shards);
+  if (network.allReduce)
+    divide(network.allReduce->bandwidth, shards);
+  if (network.lookup)
+    divide(network.lookup->messages.bandwidth, shards);
+  return network;
+}
+
+/// The network among the nodes of one group, as one shard has it where all of them send at once.
 Link networkOf(const Cluster &cluster, const DeviceGroup &group) {
-  return networkOf(cluster, group, group);
+  return ofShard(networkOf(cluster, group, group), shardsOf(cluster, group));
+}
+
+/// Copies over a network, which the shards of a stage share.
+Copies copiesOverNetwork(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to) {
+  return {shardsOf(cluster, to), shardsOf(cluster, from)};
+}
+
+/// Copies over a link within a node, which each shard has for itself.
+Copies copiesInNode(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to) {
+  const int a = shardsOf(cluster, from), b = shardsOf(cluster, to);
+  return {std::max(1, b / a), std::max(1, a / b)};
 }
 
 /// `link` as two devices alone have it: in a mesh only some of its links lie between them.
@@ -121,9 +147,12 @@ CollectiveCost allReduceCost(const Cluster &cluster, const DeviceGroup &group) {
 CollectiveCost tiedSumCost(const Cluster &cluster, const DeviceGroup &group) {
   DeviceGroup all;
   for (size_t type = 0; type < cluster.types.size(); ++type)
-    if (int count = cluster.deviceCount(int(type)))
+    if (int count = cluster.deviceCount(int(type)); count > 0 && cluster.types[type].ofType < 0)
       all.counts.push_back({int(type), count});
-  return ringCost(2 * group.deviceCount(), collectiveLink(cluster, all));
+  Link link = collectiveLink(cluster, all);
+  if (shapeOf(cluster, all).nodes > 1)
+    link = ofShard(std::move(link), shardsOf(cluster, group));
+  return ringCost(2 * group.deviceCount(), link);
 }
 
 CollectiveCost reduceScatterCost(const Cluster &cluster, const DeviceGroup &group) {
@@ -169,24 +198,28 @@ CollectiveCost lookupCost(const Cluster &cluster, const DeviceGroup &group) {
 }
 
 TransferPath TransferPath::reversed() const {
-  TransferPath other{link, receivers, senders, network};
-  if (network)
+  TransferPath other{link, receivers, senders, network, copies.reversed()};
+  if (network) {
     std::swap(other.network->senders, other.network->receivers);
+    other.network->copies = network->copies.reversed();
+  }
   return other;
 }
 
 Seconds TransferPath::time(Samples fromShare, Samples toShare, Bytes perSample, Bytes fixed) const {
   if (perSample == Bytes(0) && fixed == Bytes(0))
     return Seconds(0);
-  auto over = [&](BytesPerSecond bandwidth, Seconds latency, int sending, int receiving) {
+  auto over = [&](BytesPerSecond bandwidth, Seconds latency, int sending, int receiving,
+                  Copies many) {
     int64_t samples = std::max(sending * fromShare.value(), receiving * toShare.value());
-    return latency + (perSample * double(samples) + fixed * double(receiving)) / bandwidth;
+    const Bytes once = perSample * double(samples) + fixed * double(receiving);
+    return latency + once * double(many.forth) / bandwidth;
   };
-  const Seconds time = over(link.bandwidth, link.latency, senders, receivers);
+  const Seconds time = over(link.bandwidth, link.latency, senders, receivers, copies);
   if (!network)
     return time;
   return std::min(time, over(network->speed.bandwidth, network->speed.latency, network->senders,
-                             network->receivers));
+                             network->receivers, network->copies));
 }
 
 TransferPath pathInNode(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to) {
@@ -194,16 +227,18 @@ TransferPath pathInNode(const Cluster &cluster, const DeviceGroup &from, const D
   return {ofPair(linkInNode(cluster, {&from, &to})), 1, 1,
           TransferPath::Network{{network.bandwidth, network.latency},
                                 shapeOf(cluster, from).devicesPerNode,
-                                shapeOf(cluster, to).devicesPerNode}};
+                                shapeOf(cluster, to).devicesPerNode,
+                                copiesOverNetwork(cluster, from, to)},
+          copiesInNode(cluster, from, to)};
 }
 
 TransferPath transferPath(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to) {
   if (const NodeGroup *node = commonNode(cluster, {&from, &to}))
-    return {ofPair(node->link), 1, 1};
+    return {ofPair(node->link), 1, 1, std::nullopt, copiesInNode(cluster, from, to)};
   if (from.besideNext && to.besideBefore)
     return pathInNode(cluster, from, to);
   return {networkOf(cluster, from, to), shapeOf(cluster, from).devicesPerNode,
-          shapeOf(cluster, to).devicesPerNode};
+          shapeOf(cluster, to).devicesPerNode, std::nullopt, copiesOverNetwork(cluster, from, to)};
 }
 
 TransferPath nestedTransferPath(const Cluster &cluster, const DeviceGroup &from,
@@ -227,6 +262,8 @@ std::string placeOf(const Cluster &cluster, const DeviceGroup &group) {
   }
   for (const std::string &each : places)
     place += '\n' + each;
+  if (const int shards = shardsOf(cluster, group); shards > 1)
+    place += "\nshards " + std::to_string(shards);
   return place;
 }
 
@@ -245,7 +282,8 @@ FastestPath::FastestPath(const Cluster &cluster, const DeviceGroup &group, bool 
     improve(zone.network);
   for (const PlaceLink &link : cluster.links)
     improve(link.network);
-  across = {best, shapeOf(cluster, group).devicesPerNode, 1};
+  const Copies copies{shardsOf(cluster, group), 1}; // that arrive
+  across = {best, shapeOf(cluster, group).devicesPerNode, 1, std::nullopt, copies};
   if (inNode || commonNode(cluster, {&group}))
     inside = TransferPath{linkInNode(cluster, {&group}), 1, 1};
 }

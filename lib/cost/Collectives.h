@@ -55,6 +55,13 @@ CollectiveCost lookupCost(const Cluster &cluster, const DeviceGroup &group);
 /// The same rows' gradients on their way back, which nobody has to ask for.
 CollectiveCost lookupGradientCost(const Cluster &cluster, const DeviceGroup &group);
 
+/// How often a link carries each sample from one stage to the next, and its gradient back. Every
+/// shard of the receiving stage needs whole tensors.
+struct Copies {
+  int forth = 1, back = 1;
+  Copies reversed() const { return {back, forth}; }
+};
+
 /// The links between two neighbouring stages.
 struct TransferPath {
   Link link;
@@ -64,8 +71,10 @@ struct TransferPath {
   struct Network {
     LinkSpeed speed;
     int senders = 1, receivers = 1;
+    Copies copies{};
   };
   std::optional<Network> network = std::nullopt;
+  Copies copies{}; // over `link`
 
   /// The same the other way.
   TransferPath reversed() const;
@@ -77,7 +86,10 @@ struct TransferPath {
 /// Stages that lie together in one node use its link, one link for each device: all in the only
 /// node of the cluster that has their types, and those that say so (DeviceGroup::besideNext), where
 /// it is faster than the network. All others are priced over the network, where a node's devices
-/// share its interface. `to` is the stage behind `from`.
+/// share its interface. `to` is the stage behind `from`. If their devices stand for a and b shards
+/// each, a network carries b copies of each sample forth and a copies back. A link within a node
+/// belongs to one device, and a shard that sends to several sends to one after another: the link
+/// carries max(1, b/a) copies forth and max(1, a/b) back.
 TransferPath transferPath(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to);
 /// The path between two sets of devices that are taken node by node from the first device of one
 /// pool on, so that one set holds the other. It is the link of their node if they lie in one.

@@ -169,7 +169,13 @@ GroupShape shapeOf(const Cluster &cluster, const DeviceGroup &group) {
   return shape;
 }
 
+int shardsOf(const Cluster &cluster, const DeviceGroup &group) {
+  return cluster.types[group.counts.front().first].shards;
+}
+
 bool mayMeetInNodes(const Cluster &cluster, int a, int b) {
+  if (a != b && cluster.hasShardTypes())
+    return false;
   const DeviceGroup one{{{a, 1}}}, other{{{b, 1}}};
   return !commonNode(cluster, {&one, &other}) && lieTogether(cluster, a, b);
 }

@@ -40,6 +40,8 @@ struct DeviceGroup {
 /// how they fill nodes.
 DeviceGroup spreadGroup(const Cluster &cluster, llvm::ArrayRef<std::pair<int, int>> counts,
                         llvm::ArrayRef<Spread> spread);
+/// Devices that each of the group's stands for, which share every layer: those of its first type.
+int shardsOf(const Cluster &cluster, const DeviceGroup &group);
 /// The group of some devices of the cluster.
 DeviceGroup groupOf(const Cluster &cluster, llvm::ArrayRef<DeviceRef> devices);
 /// How the devices of the `index`-th type of `group` lie.
@@ -62,7 +64,8 @@ Link slower(const Link &a, const Link &b);
 Link linkInNode(const Cluster &cluster, llvm::ArrayRef<const DeviceGroup *> groups);
 
 /// Whether devices of types `a` and `b`, maybe the same, may lie in one node or in several: there
-/// are several nodes that have either, and some that have both.
+/// are several nodes that have either, and some that have both. If some
+/// types stand for several devices, unlike types never do: such stages are priced over the network.
 bool mayMeetInNodes(const Cluster &cluster, int a, int b);
 /// Whether each two types may, one of either group.
 bool mayMeetInNodes(const Cluster &cluster, const DeviceGroup &group, const DeviceGroup &other);

@@ -53,13 +53,22 @@ struct PassSamples {
 struct KnownWork {
   const ProfileDatabase &database;
   const LayerGraph &graph;
+  std::vector<LayerGraph> ofShards;
   StringMap<const Layer *> bySignature, byName;
 
   KnownWork(const ProfileDatabase &database, const LayerGraph &graph)
       : database(database), graph(graph) {
-    for (const Layer &layer : graph.layers) {
+    add(graph);
+    const std::vector<int> degrees = graph.degrees();
+    for (int degree : ArrayRef<int>(degrees).drop_front())
+      ofShards.push_back(graph.ofDegree(degree));
+    for (const LayerGraph &local : ofShards)
+      add(local);
+  }
+  void add(const LayerGraph &some) {
+    for (const Layer &layer : some.layers) {
       bySignature.try_emplace(layer.signature, &layer);
-      byName.try_emplace(layer.name, &layer);
+      byName.try_emplace(layer.profiledName(), &layer);
     }
   }
   std::optional<LayerWork> of(StringRef signature) const {

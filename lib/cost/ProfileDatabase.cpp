@@ -272,7 +272,7 @@ const ProfileSeries *ProfileDatabase::find(const Device &device, const Layer &la
     auto layers = device.byModel.find(name);
     if (layers == device.byModel.end())
       continue;
-    if (auto series = layers->second.find(layer.name); series != layers->second.end())
+    if (auto series = layers->second.find(layer.profiledName()); series != layers->second.end())
       return &series->second;
   }
   auto series = device.bySignature.find(layer.signature);

@@ -22,12 +22,12 @@ Expected<LayerCost> ProfiledModel::price(const Layer &layer, const DeviceType &d
   std::string file = database.files().empty() ? "a profile" : database.files().back();
   return Diagnostic(Diag::NoProfile, {file, 0, 0, ""})
              .note({}, "add an entry with \"layer\": \"" +
-                           StringRef(layer.name).take_front(100).str() +
+                           StringRef(layer.profiledName()).take_front(100).str() +
                            "\" (or its signature) and \"deviceType\": \"" +
                            StringRef(device.name).take_front(100).str() +
                            "\", or drop --require-measured")
-         << "layer '" << layer.name << "' was not measured on device type '" << device.name
-         << "' (asked at batch " << batch.value() << ")";
+         << "layer '" << layer.profiledName() << "' was not measured on device type '"
+         << device.name << "' (asked at batch " << batch.value() << ")";
 }
 
 namespace {

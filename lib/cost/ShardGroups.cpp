@@ -1,6 +1,7 @@
 #include "cost/ShardGroups.h"
 
 #include "cost/Collectives.h"
+#include "ir/PlanShards.h"
 #include "support/Diagnostic.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -78,6 +79,64 @@ Expected<Cluster> shardGroups(Cluster cluster, int degree) {
   return cluster;
 }
 
+namespace {
+/// Whether groups of `degree` devices always find room beside smaller ones and larger ones where
+/// stages fill nodes of `inNode` devices: the parts of a node that stages of groups take are
+/// parts that stages of devices take, too.
+bool dividesNodes(int inNode, int degree) {
+  if (inNode % degree != 0)
+    return false;
+  int part = inNode; // a chain of divisors, the smallest prime first, as stages fill nodes
+  for (int prime = 2; part > degree;) {
+    if (part % prime == 0)
+      part /= prime;
+    else
+      ++prime;
+  }
+  return part == degree;
+}
+
+/// Whether groups of `degree` devices of `type` are of use to searches.
+bool mayGroup(const Cluster &cluster, const DeviceType &type, int degree) {
+  int nodes = 0, inNode = 0;
+  for (const NodeGroup &node : cluster.nodes) {
+    auto found = node.devices.find(type.name);
+    if (found == node.devices.end())
+      continue;
+    if (node.indices.count(type.name) || node.speeds.count(type.name))
+      return false;
+    nodes += node.count;
+    inNode = found->second; // all nodes of a class are alike
+  }
+  return nodes > 1 ? dividesNodes(inNode, degree) : inNode >= degree;
+}
+} // namespace
+
+Cluster withShardTypes(Cluster cluster, ArrayRef<int> degrees) {
+  const int types = int(cluster.types.size());
+  for (int degree : degrees)
+    for (int type = 0; type < types; ++type) {
+      if (degree == 1 || !mayGroup(cluster, cluster.types[type], degree))
+        continue;
+      DeviceType group = cluster.types[type];
+      group.statedName = shardTypeName(cluster.types[type].stated(), degree);
+      group.name = shardTypeName(cluster.types[type].name, degree);
+      group.shards = degree;
+      group.ofType = type;
+      group.price = group.price * double(degree);
+      for (NodeGroup &node : cluster.nodes)
+        if (auto found = node.devices.find(cluster.types[type].name); found != node.devices.end())
+          node.devices[group.name] = found->second / degree;
+      cluster.types.push_back(std::move(group));
+    }
+  return cluster;
+}
+
+bool hasAllShardTypes(const Cluster &cluster, ArrayRef<int> degrees) {
+  const auto whole = [](const DeviceType &type) { return type.ofType < 0; };
+  return size_t(count_if(cluster.types, whole)) * degrees.size() == cluster.types.size();
+}
+
 ShardedModel::ShardedModel(const CostModel &layer, const Cluster &cluster, int degree)
     : layer(layer) {
   for (size_t type = 0; type < cluster.types.size(); ++type) {
@@ -117,6 +176,34 @@ Expected<LayerCost> ShardedModel::price(const Layer &priced, const DeviceType &d
     (each.backward ? cost->backward : cost->forward) += timeOf(each, costs->second, batch);
   cost->provenance = std::max(cost->provenance, costs->second.provenance);
   return cost;
+}
+
+ShardTypesModel::ShardTypesModel(const CostModel &layer, const LayerGraph &graph,
+                                 const Cluster &devices, const Cluster &cluster)
+    : layer(layer), types(cluster.types) {
+  for (int i = 0; i < graph.size(); ++i)
+    indices[graph.layers[i].name] = i;
+  for (const DeviceType &type : types)
+    if (type.ofType >= 0 && !degrees.count(type.shards))
+      degrees.emplace(type.shards, Degree{graph.ofDegree(type.shards),
+                                          ShardedModel(layer, devices, type.shards)});
+}
+
+const Layer &ShardTypesModel::localOf(const Layer &whole, const DeviceType &device) const {
+  return degrees.at(device.shards).graph.layers[indices.find(whole.name)->second];
+}
+
+Expected<LayerCost> ShardTypesModel::price(const Layer &priced, const DeviceType &device,
+                                           Samples batch) const {
+  if (device.ofType < 0)
+    return layer.price(priced, device, batch);
+  return degrees.at(device.shards)
+      .model.price(localOf(priced, device), types[device.ofType], batch);
+}
+
+bool ShardTypesModel::mayFall(const Layer &priced, const DeviceType &device) const {
+  return device.ofType < 0 ? layer.mayFall(priced, device)
+                           : layer.mayFall(localOf(priced, device), types[device.ofType]);
 }
 
 } // namespace heterplan

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cassert>
 #include <limits>
+#include <map>
 
 using namespace llvm;
 
@@ -28,11 +29,23 @@ std::vector<int64_t> StageOption::rowsOf(const SparseTable &table) const {
 StageCosts::StageCosts(const LayerGraph &graph, const Cluster &cluster, const CostModel &costs,
                        Optimizer optimizer, Samples globalBatch, LayerTimesTable::MayRun mayRun,
                        Precision precision, const ModeRequest &asked)
-    : cuts(graph.cuts()),
+    : cuts(graph.cuts()), times(graph, cluster, costs, std::move(mayRun)), graph(graph),
+      cluster(cluster), asked(asked), groups(cluster.types.size()) {
+  std::map<int, std::shared_ptr<Parts>> byDegree;
+  for (const DeviceType &type : cluster.types) {
+    std::shared_ptr<Parts> &own = byDegree[type.shards];
+    if (!own)
+      own = std::make_shared<Parts>(type.shards == 1 ? graph : graph.ofDegree(type.shards), cuts,
+                                    optimizer, globalBatch, precision, asked);
+    parts.push_back(own);
+  }
+}
+
+StageCosts::Parts::Parts(LayerGraph layers, ArrayRef<Cut> cuts, Optimizer optimizer,
+                         Samples globalBatch, Precision precision, const ModeRequest &asked)
+    : graph(std::move(layers)),
       memory(graph, cuts, optimizer, globalBatch, precision, asked.overlapsTransfers),
-      times(graph, cluster, costs, std::move(mayRun)), graph(graph), cluster(cluster), asked(asked),
-      inPassAllReduces(graph.layers.size() + 1), inPassAllReduceBytes(graph.layers.size() + 1),
-      groups(cluster.types.size()) {
+      inPassAllReduces(graph.layers.size() + 1), inPassAllReduceBytes(graph.layers.size() + 1) {
   for (size_t i = 0; i < graph.layers.size(); ++i) {
     inPassAllReduces[i + 1] = inPassAllReduces[i] + graph.layers[i].inPassAllReduces;
     inPassAllReduceBytes[i + 1] = inPassAllReduceBytes[i] + graph.layers[i].inPassAllReduceBytes;
@@ -70,11 +83,13 @@ StageCosts::Computing StageCosts::computingOf(LayerRange range, const StageOptio
 }
 
 StageCosts::Together StageCosts::togetherOf(LayerRange range, const StageOption &option,
-                                            const GroupCosts &costs) const {
+                                            const GroupCosts &costs) {
+  const Parts &own = partsOf(option);
+  const StageMemory &memory = own.memory;
   Together result;
-  result.inPassAllReduce =
-      costs.reduce.time(inPassAllReduces[range.end] - inPassAllReduces[range.begin],
-                        inPassAllReduceBytes[range.end] - inPassAllReduceBytes[range.begin]);
+  result.inPassAllReduce = costs.reduce.time(
+      own.inPassAllReduces[range.end] - own.inPassAllReduces[range.begin],
+      own.inPassAllReduceBytes[range.end] - own.inPassAllReduceBytes[range.begin]);
   if (option.sharding.scattersGradients())
     result.reduceScatter = costs.scatter.time(memory.denseParameters(range));
   if (option.sharding.gathersParameters()) { // layer by layer
@@ -122,8 +137,8 @@ struct StageCosts::Slowest {
 /// layers before it go on meanwhile, as long as they take on the replica that is done first, and as
 /// much later as the gradients behind it have cost. Passes that are computed again hide nothing
 /// here.
-Seconds StageCosts::exposedSum(LayerRange range, const CollectiveCost &collective,
-                               const Slowest &replicas) const {
+Seconds StageCosts::exposedSum(LayerRange range, const StageMemory &memory,
+                               const CollectiveCost &collective, const Slowest &replicas) const {
   Seconds exposed{};
   const Bytes all = memory.denseParameters(range);
   for (int layer = range.begin; layer < range.end; ++layer) {
@@ -143,21 +158,23 @@ Seconds StageCosts::exposedSum(LayerRange range, const CollectiveCost &collectiv
 /// well.
 void StageCosts::addSynchronization(LayerRange range, const StageOption &option,
                                     const GroupCosts &costs, const Slowest &replicas,
-                                    StageCost &cost) const {
+                                    StageCost &cost) {
+  const StageMemory &memory = partsOf(option).memory;
   bool onlyGathers = option.sharding.scattersGradients() && !option.sharding.gathersParameters();
   const CollectiveCost &collective = onlyGathers ? costs.scatter : costs.reduce;
   const Bytes bytes = option.sharding.gathersParameters() ? memory.wholeBytes(range)
                                                           : memory.denseParameters(range);
   const bool overlaps = asked.overlapsSumsOf(option.sharding);
   cost.synchronization =
-      (overlaps ? exposedSum(range, collective, replicas) : collective.time(bytes)) + cost.update;
+      (overlaps ? exposedSum(range, memory, collective, replicas) : collective.time(bytes)) +
+      cost.update;
   if (Bytes tied = memory.tiedOutside(range); tied != Bytes(0))
     cost.synchronization += costs.tiedSum.time(tied);
 }
 
 /// Rows that a sample looks up. If rows lie unevenly, the exchange of the busiest device counts.
-TableRows StageCosts::lookupsOf(LayerRange range, const StageOption &option) const {
-  TableRows rows = memory.lookups(range);
+TableRows StageCosts::lookupsOf(LayerRange range, const StageOption &option) {
+  TableRows rows = partsOf(option).memory.lookups(range);
   if (option.tableParts.empty())
     return rows;
   for (int layer = range.begin; layer < range.end; ++layer)
@@ -168,7 +185,7 @@ TableRows StageCosts::lookupsOf(LayerRange range, const StageOption &option) con
 
 /// The largest share's rows, in each pass.
 void StageCosts::addLookups(LayerRange range, const StageOption &option, const GroupCosts &costs,
-                            StageCost &cost) const {
+                            StageCost &cost) {
   TableRows rows = lookupsOf(range, option) * double(cost.largestShare.value());
   cost.lookup = costs.lookup.time(rows);
   cost.lookupGradient = costs.lookupGradient.time(rows);
@@ -218,8 +235,9 @@ StageCosts::Slowest StageCosts::slowestOf(LayerRange range, const StageOption &o
 StageCost StageCosts::stageCost(LayerRange range, const StageOption &option,
                                 const BatchSplit &split) {
   StageCost cost = stageTimes(range, option, split);
-  cost.memory = memory.of(range, option.replicas(), option.recomputation, option.sharding,
-                          option.messages ? &*option.messages : nullptr);
+  cost.memory =
+      partsOf(option).memory.of(range, option.replicas(), option.recomputation, option.sharding,
+                                option.messages ? &*option.messages : nullptr);
   return cost;
 }
 

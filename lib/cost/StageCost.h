@@ -107,8 +107,11 @@ public:
 
   const GroupCosts &costsOf(const DeviceGroup &group);
 
+  /// The memory of stages on `group`, whose devices stand for shards of layers or for whole ones.
+  StageMemory &memoryOf(const DeviceGroup &group) { return memoryOf(group.counts.front().first); }
+  StageMemory &memoryOf(int type) { return partsOf(type).memory; }
+
   const std::vector<Cut> cuts;
-  StageMemory memory;
   LayerTimesTable times;
 
 private:
@@ -123,25 +126,35 @@ private:
     Seconds inPassAllReduce{}, reduceScatter{}, gather{};
   };
   struct Slowest;
+  /// The layers on devices that stand for equal numbers of devices.
+  struct Parts {
+    Parts(LayerGraph layers, llvm::ArrayRef<Cut> cuts, Optimizer optimizer, Samples globalBatch,
+          Precision precision, const ModeRequest &asked);
+    const LayerGraph graph;
+    StageMemory memory;
+    std::vector<int64_t> inPassAllReduces;   // of the layers before each position
+    std::vector<Bytes> inPassAllReduceBytes; // likewise
+  };
+  Parts &partsOf(int type) { return *parts[type]; }
+  Parts &partsOf(const StageOption &option) { return partsOf(option.devices.counts.front().first); }
   Slowest slowestOf(LayerRange range, const StageOption &option, const BatchSplit &split);
   Computing computingOf(LayerRange range, const StageOption &option, int type, int64_t share,
                         int microBatches);
-  Together togetherOf(LayerRange range, const StageOption &option, const GroupCosts &costs) const;
+  Together togetherOf(LayerRange range, const StageOption &option, const GroupCosts &costs);
   static ReplicaCost passesOf(const Computing &computing, const Together &together);
   void addSynchronization(LayerRange range, const StageOption &option, const GroupCosts &costs,
-                          const Slowest &replicas, StageCost &cost) const;
-  Seconds exposedSum(LayerRange range, const CollectiveCost &collective,
+                          const Slowest &replicas, StageCost &cost);
+  Seconds exposedSum(LayerRange range, const StageMemory &memory, const CollectiveCost &collective,
                      const Slowest &replicas) const;
-  TableRows lookupsOf(LayerRange range, const StageOption &option) const;
+  TableRows lookupsOf(LayerRange range, const StageOption &option);
   void addLookups(LayerRange range, const StageOption &option, const GroupCosts &costs,
-                  StageCost &cost) const;
+                  StageCost &cost);
   StageCost fittedTimes(LayerRange range, const StageOption &option, const BatchSplit &split);
 
   const LayerGraph &graph;
   const Cluster &cluster;
   const ModeRequest asked;
-  std::vector<int64_t> inPassAllReduces;   // of the layers before each position
-  std::vector<Bytes> inPassAllReduceBytes; // likewise
+  std::vector<std::shared_ptr<Parts>> parts; // by type
   std::unique_ptr<const HeterPsModel> fitted;
   std::vector<std::vector<std::unique_ptr<GroupCosts>>> groups; // of one type: by type and count
   DeviceGroup lastOther; // of several types, or spread over nodes

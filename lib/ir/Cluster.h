@@ -93,6 +93,10 @@ struct DeviceType {
   MemoryOverhead overhead{};
   std::string vendor{};       // "nvidia", "amd", ...; empty: not known
   std::string architecture{}; // one of cost/Architectures.def; empty: not known
+  /// Devices of the type `ofType` that each one stands for, which share every layer
+  /// (cost/ShardGroups.h).
+  int shards = 1;
+  int ofType = -1; // index of the type of these devices; -1: it stands for itself
 };
 
 /// Moving s bytes takes latency + s/bandwidth.
@@ -189,6 +193,13 @@ struct Cluster {
   /// The index of the type of `device`, or of its node class if there are several; -1 if the
   /// cluster has no such type or node.
   int typeIndex(const DeviceRef &device) const;
+  /// The type whose devices those of `type` stand for; mostly itself.
+  int deviceTypeOf(int type) const { return types[type].ofType < 0 ? type : types[type].ofType; }
+  /// Whether some types stand for several devices of others.
+  bool hasShardTypes() const {
+    return std::any_of(types.begin(), types.end(),
+                       [](const DeviceType &type) { return type.ofType >= 0; });
+  }
   /// All types that files call `name`, or that are called so.
   std::vector<int> typesCalled(llvm::StringRef name) const;
   /// Devices of type `type` in the whole cluster.

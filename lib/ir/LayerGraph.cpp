@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 #include <queue>
+#include <utility>
 
 using namespace llvm;
 
@@ -63,6 +64,61 @@ Error verifyCollectives(const LayerGraph &graph) {
              << "the collectives of layer '" << layer.name
              << "' need a kind, a count, sizes that are not negative, and a 'shardDegree' above 1 "
                 "of the layers file";
+  }
+  return Error::success();
+}
+
+Error verifyShard(const Layer &layer, size_t index, const Location &place) {
+  const LayerShard &shard = layer.shards[index];
+  const int before = index == 0 ? 1 : layer.shards[index - 1].degree;
+  if (shard.degree <= before || shard.degree > mostShards || shard.degree % before != 0)
+    return Diagnostic(Diag::InvalidLayerGraph, place)
+           << "the shards of layer '" << layer.name << "' have degree " << shard.degree
+           << " after degree " << before << "; degrees ascend up to " << mostShards
+           << ", and each divides the next";
+  bool holds = isWork(shard.forwardFlops) && isWork(shard.backwardFlops) &&
+               all_of(shard.collectives, isCollective);
+  for (Bytes size : {shard.forwardBytes, shard.backwardBytes, shard.parameterBytes,
+                     shard.bufferBytes, shard.activationBytes, shard.workspaceBytes})
+    holds = holds && isSize(size);
+  if (!holds)
+    return Diagnostic(Diag::InvalidLayerGraph, place)
+           << "a shard of layer '" << layer.name
+           << "' has a size that is negative or not finite, or a collective without kind or count";
+  return Error::success();
+}
+
+std::vector<int> degreesOf(const Layer &layer) {
+  std::vector<int> degrees;
+  for (const LayerShard &shard : layer.shards)
+    degrees.push_back(shard.degree);
+  return degrees;
+}
+
+std::string text(ArrayRef<int> degrees) {
+  std::string text = degrees.empty() ? "none" : "";
+  for (int degree : degrees)
+    text += (text.empty() ? "" : ", ") + std::to_string(degree);
+  return text;
+}
+
+/// All layers state figures for the same degrees.
+Error verifyShards(const LayerGraph &graph) {
+  for (size_t i = 0; i < graph.layers.size(); ++i) {
+    const Layer &layer = graph.layers[i];
+    const std::string place = "layers[" + std::to_string(i) + "]";
+    if (!layer.shards.empty() && graph.shardDegree > 1)
+      return Diagnostic(Diag::InvalidLayerGraph, at(place))
+             << "layer '" << layer.name << "' has 'shards', and the layers are those of one of "
+             << graph.shardDegree << " devices already ('shardDegree')";
+    for (size_t k = 0; k < layer.shards.size(); ++k)
+      if (Error error = verifyShard(layer, k, at(place + ".shards[" + std::to_string(k) + "]")))
+        return error;
+    if (degreesOf(layer) != degreesOf(graph.layers.front()))
+      return Diagnostic(Diag::InvalidLayerGraph, at(place))
+             << "the shards of layer '" << layer.name << "' have the degrees "
+             << text(degreesOf(layer)) << ", and those of layer '" << graph.layers.front().name
+             << "' " << text(degreesOf(graph.layers.front()));
   }
   return Error::success();
 }
@@ -149,6 +205,8 @@ Error LayerGraph::verify() const {
   if (layers.empty())
     return Diagnostic(Diag::InvalidLayerGraph, at("layers")) << "the model has no layers";
   if (Error error = verifyCollectives(*this))
+    return error;
+  if (Error error = verifyShards(*this))
     return error;
   StringMap<int> layerNames, tensorNames;
   for (int i = 0; i < size(); ++i) {
@@ -283,17 +341,65 @@ void sortTopologically(LayerGraph &graph) {
   }
 }
 
+std::vector<int> LayerGraph::degrees() const {
+  std::vector<int> degrees{shardDegree};
+  if (!layers.empty())
+    for (const LayerShard &shard : layers.front().shards)
+      degrees.push_back(shard.degree);
+  return degrees;
+}
+
+LayerGraph LayerGraph::ofDegree(int degree) const {
+  LayerGraph local = *this;
+  local.shardDegree = degree;
+  for (Layer &layer : local.layers) {
+    for (const LayerShard &shard : std::exchange(layer.shards, {})) {
+      if (shard.degree != degree)
+        continue;
+      layer.profiled = layer.name + "/" + std::to_string(degree);
+      layer.signature = shard.signature;
+      layer.forwardFlops = shard.forwardFlops;
+      layer.backwardFlops = shard.backwardFlops;
+      layer.forwardBytes = shard.forwardBytes;
+      layer.backwardBytes = shard.backwardBytes;
+      layer.parameterBytes = shard.parameterBytes;
+      layer.bufferBytes = shard.bufferBytes;
+      layer.activationBytes = shard.activationBytes;
+      layer.workspaceBytes = shard.workspaceBytes;
+      layer.convolutionBytes = Bytes();
+      layer.kernels.clear(); // one of its kind
+      layer.autocast = shard.autocast;
+      layer.shardCollectives = shard.collectives;
+    }
+  }
+  return local;
+}
+
+namespace {
+/// The collectives of activations in 16 bits.
+void halve(std::vector<LayerCollective> &collectives) {
+  for (LayerCollective &each : collectives) {
+    each.bytesPerSample = each.bytesPerSample * 0.5;
+    each.fixedBytes = each.fixedBytes * 0.5;
+  }
+}
+} // namespace
+
 LayerGraph underAutocast(LayerGraph graph) {
-  for (Layer &layer : graph.layers)
+  for (Layer &layer : graph.layers) {
+    for (LayerShard &shard : layer.shards)
+      if (shard.autocast) {
+        shard.activationBytes = shard.autocast->activations;
+        shard.workspaceBytes = shard.autocast->workspace;
+        halve(shard.collectives);
+      }
     if (layer.autocast) {
       layer.activationBytes = layer.autocast->activations;
       layer.workspaceBytes = layer.autocast->workspace;
       layer.convolutionBytes = Bytes(); // kernels of 16 bits do without such copies
-      for (LayerCollective &each : layer.shardCollectives) { // of activations in 16 bits
-        each.bytesPerSample = each.bytesPerSample * 0.5;
-        each.fixedBytes = each.fixedBytes * 0.5;
-      }
+      halve(layer.shardCollectives);
     }
+  }
   return graph;
 }
 

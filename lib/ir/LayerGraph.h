@@ -92,6 +92,19 @@ struct AutocastMemory {
   bool operator==(const AutocastMemory &) const = default;
 };
 
+/// The figures of a layer on one of `degree` devices that share it. All other
+/// fields are those of the whole layer.
+struct LayerShard {
+  int degree = 2;
+  std::string signature; // never empty
+  Flops forwardFlops{}, backwardFlops{};
+  Bytes forwardBytes{}, backwardBytes{};
+  Bytes parameterBytes{}, bufferBytes{}, activationBytes{}, workspaceBytes{};
+  std::optional<AutocastMemory> autocast; // absent: as in fp32
+  std::vector<LayerCollective> collectives;
+  bool operator==(const LayerShard &) const = default;
+};
+
 struct Layer {
   std::string name;
   LayerKind kind = LayerKind::Opaque;
@@ -124,6 +137,11 @@ struct Layer {
   std::optional<AutocastMemory> autocast; // absent: as in fp32
   /// Among the devices that share the layer (LayerGraph::shardDegree).
   std::vector<LayerCollective> shardCollectives;
+  /// Its figures by the number of devices that share it, ascending.
+  std::vector<LayerShard> shards;
+  /// Its name in profiles; empty: `name`.
+  std::string profiled;
+  const std::string &profiledName() const { return profiled.empty() ? name : profiled; }
   bool operator==(const Layer &) const = default;
 
   Bytes tableBytes() const;
@@ -192,6 +210,12 @@ struct LayerGraph {
   /// All cuts, at positions 0..size(); the first and the last carry nothing. O(layers·live
   /// tensors).
   std::vector<Cut> cuts() const;
+  /// The numbers of devices that may share a layer: shardDegree, and those of Layer::shards. They
+  /// are the same in all layers, ascending, and each divides the next.
+  std::vector<int> degrees() const;
+  /// The layers of one of `degree` devices, one of degrees(), without Layer::shards. In profiles a
+  /// layer of a shard is called "NAME/DEGREE".
+  LayerGraph ofDegree(int degree) const;
   /// Index of the layer called `name`, or -1.
   int find(llvm::StringRef name) const;
   /// Position p may be a stage boundary unless a sparse table has users on both sides: its rows lie

@@ -46,6 +46,34 @@ KernelWork readKernel(const v1::KernelWork &form, const Twine &place, NameReader
   return kernel;
 }
 
+void writeCollective(const LayerCollective &each, v1::LayerCollective &form) {
+  form.set_collective(nameOf(each.collective));
+  if (each.backward)
+    form.set_backward(true);
+  form.set_count(double(each.count));
+  form.set_bytes_per_sample(each.bytesPerSample.value());
+  form.set_fixed_bytes(each.fixedBytes.value());
+}
+
+void writeShard(const LayerShard &shard, v1::LayerShard &form) {
+  form.set_degree(shard.degree);
+  form.set_signature(shard.signature);
+  form.set_forward_flops(shard.forwardFlops.value());
+  form.set_backward_flops(shard.backwardFlops.value());
+  form.set_forward_bytes(shard.forwardBytes.value());
+  form.set_backward_bytes(shard.backwardBytes.value());
+  form.set_parameter_bytes(shard.parameterBytes.value());
+  form.set_buffer_bytes(shard.bufferBytes.value());
+  form.set_activation_bytes(shard.activationBytes.value());
+  form.set_workspace_bytes(shard.workspaceBytes.value());
+  if (shard.autocast) {
+    form.set_autocast_activation_bytes(shard.autocast->activations.value());
+    form.set_autocast_workspace_bytes(shard.autocast->workspace.value());
+  }
+  for (const LayerCollective &each : shard.collectives)
+    writeCollective(each, *form.add_collectives());
+}
+
 void writeLayer(const Layer &layer, v1::Layer &form) {
   form.set_name(layer.name);
   form.set_kind(nameOf(layer.kind));
@@ -78,15 +106,10 @@ void writeLayer(const Layer &layer, v1::Layer &form) {
     form.set_autocast_activation_bytes(layer.autocast->activations.value());
     form.set_autocast_workspace_bytes(layer.autocast->workspace.value());
   }
-  for (const LayerCollective &each : layer.shardCollectives) {
-    v1::LayerCollective &collective = *form.add_shard_collectives();
-    collective.set_collective(nameOf(each.collective));
-    if (each.backward)
-      collective.set_backward(true);
-    collective.set_count(double(each.count));
-    collective.set_bytes_per_sample(each.bytesPerSample.value());
-    collective.set_fixed_bytes(each.fixedBytes.value());
-  }
+  for (const LayerCollective &each : layer.shardCollectives)
+    writeCollective(each, *form.add_shard_collectives());
+  for (const LayerShard &shard : layer.shards)
+    writeShard(shard, *form.add_shards());
   if (layer.inPassAllReduces == 0)
     return;
   form.set_in_pass_all_reduces(double(layer.inPassAllReduces));
@@ -114,6 +137,29 @@ LayerCollective readCollective(const v1::LayerCollective &form, const Twine &pla
   each.bytesPerSample = Bytes(form.bytes_per_sample());
   each.fixedBytes = Bytes(form.fixed_bytes());
   return each;
+}
+
+LayerShard readShard(const v1::LayerShard &form, const Layer &layer, const std::string &place,
+                     NameReader &names) {
+  LayerShard shard;
+  shard.degree = int(form.degree());
+  shard.signature = form.signature().empty() ? layer.signature + "/" + std::to_string(shard.degree)
+                                             : form.signature();
+  shard.forwardFlops = Flops(form.forward_flops());
+  shard.backwardFlops = Flops(form.backward_flops());
+  shard.forwardBytes = Bytes(form.forward_bytes());
+  shard.backwardBytes = Bytes(form.backward_bytes());
+  shard.parameterBytes = Bytes(form.parameter_bytes());
+  shard.bufferBytes = Bytes(form.buffer_bytes());
+  shard.activationBytes = Bytes(form.activation_bytes());
+  shard.workspaceBytes = Bytes(form.workspace_bytes());
+  if (form.has_autocast_activation_bytes() || form.has_autocast_workspace_bytes())
+    shard.autocast = {Bytes(form.autocast_activation_bytes()),
+                      Bytes(form.autocast_workspace_bytes())};
+  for (int i = 0; i < form.collectives_size(); ++i)
+    shard.collectives.push_back(
+        readCollective(form.collectives(i), place + ".collectives[" + Twine(i) + "]", names));
+  return shard;
 }
 
 Layer readLayer(const v1::Layer &form, const std::string &place, NameReader &names) {
@@ -144,6 +190,9 @@ Layer readLayer(const v1::Layer &form, const std::string &place, NameReader &nam
   for (int i = 0; i < form.shard_collectives_size(); ++i)
     layer.shardCollectives.push_back(readCollective(
         form.shard_collectives(i), place + ".shardCollectives[" + Twine(i) + "]", names));
+  for (int i = 0; i < form.shards_size(); ++i)
+    layer.shards.push_back(
+        readShard(form.shards(i), layer, (place + ".shards[" + Twine(i) + "]").str(), names));
   layer.inPassAllReduces = int64_t(form.in_pass_all_reduces());
   layer.inPassAllReduceBytes = Bytes(form.in_pass_all_reduce_bytes());
   return layer;

@@ -3,6 +3,7 @@
 #include "support/Diagnostic.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Twine.h"
 
 using namespace llvm;
 
@@ -66,16 +67,41 @@ Plan withShardDevices(Plan plan, int degree) {
   return plan;
 }
 
+Plan withShardDevices(Plan plan, const Cluster &cluster) {
+  if (!cluster.hasShardTypes())
+    return withShardDevices(std::move(plan), cluster.shardDegree);
+  for (Stage &stage : plan.stages)
+    for (Replica &replica : stage.replicas) {
+      const DeviceType &type = cluster.types[cluster.typeIndex(replica.devices.front())];
+      if (type.ofType < 0)
+        continue;
+      DeviceRef group = replica.devices.front();
+      group.type = cluster.types[type.ofType].stated();
+      replica.devices = membersOf(group, type.shards);
+      stage.sharding.degree = type.shards;
+    }
+  return plan;
+}
+
+std::string shardTypeName(StringRef type, int degree) { return (type + "×" + Twine(degree)).str(); }
+
+bool hasUnequalDegrees(const Plan &plan) {
+  return any_of(plan.stages, [&](const Stage &stage) {
+    return stage.sharding.degree != plan.stages.front().sharding.degree;
+  });
+}
+
 Expected<Plan> withShardGroups(Plan plan) {
-  int degree = shardDegreeOf(plan);
-  if (degree == 1)
+  const bool isUnequal = hasUnequalDegrees(plan);
+  if (!isUnequal && shardDegreeOf(plan) == 1)
     return plan;
+  if (!isUnequal)
+    plan.deviceLimits = limitsOfGroups(std::move(plan.deviceLimits), shardDegreeOf(plan));
   for (Stage &stage : plan.stages) {
     Location place{"plan.json", 0, 0, "stages[" + std::to_string(stage.id) + "]"};
-    if (stage.sharding.degree != degree)
-      return Diagnostic(Diag::InvalidPlan, place)
-             << "the shard degree is " << stage.sharding.degree << ", and that of another stage is "
-             << degree << "; stages of unlike degrees are not supported";
+    const int degree = stage.sharding.degree;
+    if (degree == 1)
+      continue;
     for (Replica &replica : stage.replicas) {
       DeviceRef group = replica.devices.front();
       group.index /= degree;
@@ -83,11 +109,12 @@ Expected<Plan> withShardGroups(Plan plan) {
         return Diagnostic(Diag::InvalidPlan, place)
                << "the devices of a replica are not " << degree << " neighbours of one type in '"
                << group.node << "', the first of them a multiple of " << degree;
+      if (isUnequal)
+        group.type = shardTypeName(group.type, degree);
       replica.devices = {group};
     }
     stage.sharding.degree = 1;
   }
-  plan.deviceLimits = limitsOfGroups(std::move(plan.deviceLimits), degree);
   return plan;
 }
 

@@ -2,6 +2,7 @@
 // and checks see one device for each group; plan.json names all devices, and each has a program.
 #pragma once
 
+#include "ir/Cluster.h"
 #include "ir/Plan.h"
 #include "ir/Program.h"
 
@@ -13,9 +14,18 @@ namespace heterplan {
 /// stands for the devices k·degree to k·degree + degree − 1. Limits of devices count them, too.
 Plan withShardDevices(Plan plan, int degree);
 
-/// `plan` with one device for each group, as the search has made it. Fails with InvalidPlan if the
-/// stages have unlike degrees, or a replica is not such a group.
+/// `plan`, some devices of which are of types of `cluster` that stand for several devices
+/// (DeviceType::ofType), with those devices.
+Plan withShardDevices(Plan plan, const Cluster &cluster);
+
+/// `plan` with one device for each group, as the search has made it. Fails with InvalidPlan if a
+/// replica is not such a group. If stages have unequal degrees, the types of groups are called
+/// shardTypeName().
 llvm::Expected<Plan> withShardGroups(Plan plan);
+/// The name of the type of groups of `degree` devices of `type`, where stages have unequal degrees.
+std::string shardTypeName(llvm::StringRef type, int degree);
+/// Whether the stages of `plan` have unequal degrees.
+bool hasUnequalDegrees(const Plan &plan);
 /// `limits` of devices as limits of groups of `degree` of them.
 std::vector<DeviceLimit> limitsOfGroups(std::vector<DeviceLimit> limits, int degree);
 
@@ -25,7 +35,7 @@ std::vector<DeviceLimit> limitsOfGroups(std::vector<DeviceLimit> limits, int deg
 /// shards with the same number. The collectives within layers are part of the passes.
 Program withShardRanks(Program program, int degree);
 
-/// The devices that share each layer of `plan`; 1: none do.
+/// The devices that share each layer of `plan`, the most of any stage; 1: none do.
 int shardDegreeOf(const Plan &plan);
 
 } // namespace heterplan

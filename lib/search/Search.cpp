@@ -1,11 +1,14 @@
 #include "search/Search.h"
 
+#include "ir/sharding/NotWithShards.h"
 #include "search/Comparison.h"
 #include "search/burst/Burst.h"
 #include "search/placement/PlanBuilder.h"
 #include "search/placement/Strategy.h"
 #include "search/provision/Rounding.h"
 #include "support/Suggestion.h"
+
+#include "llvm/ADT/STLExtras.h"
 
 #include <cassert>
 #include <cmath>
@@ -45,6 +48,13 @@ std::optional<Rounding> roundSizes(Evaluator &evaluator, const SearchOptions &op
   assert(rounded && evaluator.evaluate(*rounded) && "roundings meet the limits if anything does");
   placement = std::move(*rounded);
   return Rounding{nameOf(options.rounding), sizes->objective()};
+}
+
+/// Whether a strategy plans with groups of devices that stand for unequal numbers of devices.
+bool searchesDegrees(StringRef name) {
+  constexpr StringLiteral names[] = {"auto", "label-setting", "greedy", "local-search",
+                                     "exhaustive"};
+  return is_contained(names, name);
 }
 
 Expected<size_t> strategyIndex(StringRef name) {
@@ -132,6 +142,8 @@ Expected<SearchOutcome> search(const Problem &problem, StringRef name,
   Expected<size_t> index = strategyIndex(name);
   if (!index)
     return index.takeError();
+  if (problem.cluster.hasShardTypes() && !searchesDegrees(name))
+    return notWithShards(NotWithShards::UnequalDegreesStrategy);
   std::atomic<int64_t> work = 0;
   SearchOptions counting = options;
   counting.work = &work;

@@ -96,10 +96,25 @@ Expected<SearchOutcome> plan(const Inputs &inputs, const CompileOptions &options
   return search(inputs.problem, options.strategy, searching);
 }
 
+/// Says that there is no plan, and not why.
+Expected<ExitStatus> reportNone(const SearchOutcome *outcome, const CompileOptions &options) {
+  Explanation none;
+  const bool isProven = outcome && outcome->isProven();
+  errs() << "note: "
+         << (isProven ? "no plan of the searched space keeps" : "no plan was found that keeps")
+         << " all limits; the reason is not looked for where stages may have unequal degrees; "
+            "--tensor-parallel 1 explains it for whole layers\n";
+  if (options.json)
+    writeInfeasible(outs(), none, outcome ? outcome->space : SearchedSpace());
+  return exitInfeasible;
+}
+
 /// Says why there is no plan; an answer, so it goes to stdout. `outcome`: of the search that found
 /// none, where there was one. `work`: that was spent; explaining takes at most ten times as much.
 Expected<ExitStatus> reportInfeasible(const Inputs &inputs, const CompileOptions &options,
                                       int64_t work, const SearchOutcome *outcome = nullptr) {
+  if (inputs.problem.cluster.hasShardTypes()) // nothing is explained about several degrees
+    return reportNone(outcome, options);
   std::optional<SearchedSpace> searched; // with all constraints
   auto solve = [&](const Problem &problem, Effort effort) {
     SearchOptions searching = inputs.searching;
@@ -183,7 +198,7 @@ Expected<ExitStatus> finish(Plan &plan, const Inputs &inputs, const CompileOptio
   printNotes(inputs, options);
   warnOfMixedVendors(plan, inputs.problem.cluster);
   printInferred(plan, inputs.problem, *inputs.costs.inferred);
-  showPlan(plan, inputs.problem.cluster.shardDegree, options, &*limits);
+  showPlan(plan, inputs.problem.cluster, options, &*limits);
   if (!options.json) {
     printAlternatives(outs(), plan, *alternatives);
     printNext(options);
@@ -263,7 +278,7 @@ Expected<ExitStatus> compileParetoFront(const Inputs &inputs, const CompileOptio
     return exitDone;
   }
   printParetoFront(outs(), front);
-  showPlan(chosen, inputs.problem.cluster.shardDegree, options, &*limits);
+  showPlan(chosen, inputs.problem.cluster, options, &*limits);
   printNext(options);
   return exitDone;
 }
@@ -334,6 +349,20 @@ private:
   std::vector<OfDegree> tried; // by degree
 };
 
+Expected<ExitStatus> compileOnce(Inputs inputs, const CompileOptions &options) {
+  inputs.searching.deadline = deadlineOfSearches(inputs.searching.deadline, inputs.problem);
+  if (options.pareto)
+    return compileParetoFront(inputs, options);
+  Expected<SearchOutcome> outcome = plan(inputs, options);
+  if (!outcome)
+    return outcome.takeError();
+  if (!outcome->plan && interrupted)
+    return interruptedEarly();
+  if (!outcome->plan)
+    return reportInfeasible(inputs, options, outcome->work, &*outcome);
+  return finish(*outcome->plan, inputs, options);
+}
+
 /// The best plan of all degrees; the model is read once, and the time limit is for all of them.
 Expected<ExitStatus> compileAnyDegree(const CompileOptions &options) {
   if (Error error = checkBesideShards(options))
@@ -346,6 +375,12 @@ Expected<ExitStatus> compileAnyDegree(const CompileOptions &options) {
   Expected<PlanningSources> sources = readSources(first);
   if (!sources)
     return sources.takeError();
+  if (sources->model.layers.degrees().size() > 1) { // one search decides the degrees of stages
+    CompileOptions joint = options;
+    joint.tensorParallel.clear();
+    Expected<Inputs> inputs = planningInputsOf(joint, std::move(*sources));
+    return inputs ? compileOnce(std::move(*inputs), joint) : inputs.takeError();
+  }
   return DegreePlanning(first, std::move(*sources), degreesOf(*cluster)).run();
 }
 
@@ -353,19 +388,7 @@ Expected<ExitStatus> compile(const CompileOptions &options) {
   if (options.tensorParallel == "auto")
     return compileAnyDegree(options);
   Expected<Inputs> inputs = readInputs(options);
-  if (!inputs)
-    return inputs.takeError();
-  inputs->searching.deadline = deadlineOfSearches(inputs->searching.deadline, inputs->problem);
-  if (options.pareto)
-    return compileParetoFront(*inputs, options);
-  Expected<SearchOutcome> outcome = plan(*inputs, options);
-  if (!outcome)
-    return outcome.takeError();
-  if (!outcome->plan && interrupted)
-    return interruptedEarly();
-  if (!outcome->plan)
-    return reportInfeasible(*inputs, options, outcome->work, &*outcome);
-  return finish(*outcome->plan, *inputs, options);
+  return inputs ? compileOnce(std::move(*inputs), options) : inputs.takeError();
 }
 
 } // namespace

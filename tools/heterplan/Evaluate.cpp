@@ -109,6 +109,8 @@ Expected<Inputs> readInputs(EvaluateOptions &options) {
   Expected<PlanningInputs> planning = readPlanningInputs(options.compiling, *request);
   if (!planning)
     return planning.takeError();
+  if (planning->problem.cluster.hasShardTypes())
+    return notWithShards(NotWithShards::UnequalDegreesEvaluated);
   const int degree = planning->problem.cluster.shardDegree;
   if (stated && shardDegreeOf(*stated) != degree)
     return Diagnostic(Diag::StalePlan, {options.placement, 0, 0, ""})
@@ -163,7 +165,7 @@ Expected<ExitStatus> evaluate(EvaluateOptions options) {
       limitsOf(assessment->plan, problem.graph, problem.cluster, *problem.costs);
   if (!limits)
     return limits.takeError();
-  assessment->plan = withShardDevices(std::move(assessment->plan), problem.cluster.shardDegree);
+  assessment->plan = withShardDevices(std::move(assessment->plan), problem.cluster);
   (options.json ? writeJson : printText)(outs(), *assessment, *limits);
   bool holds = all_of(assessment->plan.checks, [](const Check &check) { return check.holds; });
   return holds ? exitDone : exitInfeasible;

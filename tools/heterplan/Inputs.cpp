@@ -403,7 +403,12 @@ Expected<CostInputs> readCosts(const CostOptions &options, const LayerGraph &gra
       *inputs.measured, graph.model, options.requireMeasured ? nullptr : inputs.corrected.get(),
       inputs.inferred.get());
   inputs.model = std::make_unique<SpeedModel>(*inputs.ofTypes);
-  if (graph.shardDegree > 1) {
+  if (graph.degrees().size() > 1) {
+    inputs.cluster = withShardTypes(std::move(inputs.cluster), graph.degrees());
+    inputs.ofShards = std::move(inputs.model);
+    inputs.model =
+        std::make_unique<ShardTypesModel>(*inputs.ofShards, graph, devices, inputs.cluster);
+  } else if (graph.shardDegree > 1) {
     inputs.ofShards = std::move(inputs.model);
     inputs.model = std::make_unique<ShardedModel>(*inputs.ofShards, devices, graph.shardDegree);
   }
@@ -433,14 +438,20 @@ Expected<PlanInputs> readPlanInputs(StringRef planPath, StringRef modelPath,
   if (!plan)
     return plan.takeError();
   const int degree = shardDegreeOf(*plan);
+  const bool isUnequal = hasUnequalDegrees(*plan);
   plan = withShardGroups(std::move(*plan));
   if (!plan)
     return plan.takeError();
   Expected<Model> model = readModel(modelPath, reading);
   if (!model)
     return model.takeError();
-  if (Error error = divideLayers(*model, degree))
-    return error;
+  if (!isUnequal) {
+    if (Error error = divideLayers(*model, degree))
+      return error;
+  } else if (model->layers.degrees().size() == 1) {
+    return Diagnostic(Diag::NotSupported, {planPath.str(), 0, 0, ""})
+           << "stages of unequal degrees need a layers file that states figures by degree";
+  }
   if (isHalf(plan->precision))
     model->layers = underAutocast(std::move(model->layers));
   Expected<CostInputs> costs =

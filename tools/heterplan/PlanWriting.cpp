@@ -21,6 +21,27 @@ std::string certificateOf(const Plan &plan, const Problem &problem, const Compil
   OptimalityBound bound(plan, problem.graph, problem.cluster, *problem.costs);
   return bound.obstacle().empty() ? toJson(bound.certify()) : "";
 }
+
+/// The program of `plan`, which names all devices as `written`. Stages of unequal degrees have a
+/// rank for each group of devices.
+Expected<Program> programOf(const Plan &plan, const Plan &written, const Problem &problem) {
+  const int degree = shardDegreeOf(written);
+  if (degree == 1 || !problem.cluster.hasShardTypes()) {
+    Expected<Program> program = lower(plan, problem.graph, problem.cluster);
+    if (program)
+      *program = withShardRanks(std::move(*program), problem.cluster.shardDegree);
+    return program;
+  }
+  if (hasUnequalDegrees(written))
+    return lower(plan, problem.graph, problem.cluster);
+  Expected<Plan> groups = withShardGroups(written);
+  if (!groups)
+    return groups.takeError();
+  Expected<Program> program = lower(*groups, problem.graph.ofDegree(degree), problem.cluster);
+  if (program)
+    *program = withShardRanks(std::move(*program), degree);
+  return program;
+}
 } // namespace
 
 Error heterplan::writePlan(const Plan &plan, const PlanningInputs &inputs,
@@ -29,14 +50,14 @@ Error heterplan::writePlan(const Plan &plan, const PlanningInputs &inputs,
   Expected<std::string> runtime = findRuntime(executablePath());
   if (!runtime)
     return runtime.takeError();
-  Expected<Program> program = lower(plan, problem.graph, problem.cluster);
+  Plan written = withShardDevices(plan, problem.cluster);
+  Expected<Program> program = programOf(plan, written, problem);
   if (!program)
     return program.takeError();
-  *program = withShardRanks(std::move(*program), problem.cluster.shardDegree);
   Expected<Simulation> simulation = simulate(*program);
   if (!simulation)
     return simulation.takeError();
-  const Plan written = withShardDevices(plan, problem.cluster.shardDegree);
+  const bool namesDevices = problem.cluster.shardDegree == 1 && !problem.cluster.hasShardTypes();
   Package package{written,
                   problem.graph,
                   *program,
@@ -44,10 +65,11 @@ Error heterplan::writePlan(const Plan &plan, const PlanningInputs &inputs,
                   inputs.graph ? &*inputs.graph : nullptr,
                   *runtime,
                   beside.front,
-                  problem.cluster.shardDegree == 1 ? &problem.cluster : nullptr,
+                  namesDevices ? &problem.cluster : nullptr,
                   beside.alternatives,
                   beside.limits};
   package.divided = inputs.divided ? &*inputs.divided : nullptr;
+  package.hasRanks = !hasUnequalDegrees(written);
   package.threads = inputs.searching.threads;
   package.copiesWeights = !options.noWeights;
   package.certificate = certificateOf(plan, problem, options);
@@ -61,9 +83,9 @@ Error heterplan::writePlan(const Plan &plan, const PlanningInputs &inputs,
   return writePackage(options.directory, package, options.force);
 }
 
-void heterplan::showPlan(const Plan &grouped, int shardDegree, const CompileOptions &options,
+void heterplan::showPlan(const Plan &grouped, const Cluster &cluster, const CompileOptions &options,
                          const PlanLimits *limits) {
-  const Plan plan = withShardDevices(grouped, shardDegree);
+  const Plan plan = withShardDevices(grouped, cluster);
   if (options.json)
     outs() << toJson(plan);
   else if (options.verbose || !limits)
@@ -98,7 +120,7 @@ Expected<bool> heterplan::passesChecks(Plan &plan, const PlanningInputs &inputs,
     return failed.takeError();
   if (!*failed)
     return true;
-  showPlan(plan, inputs.problem.cluster.shardDegree, options);
+  showPlan(plan, inputs.problem.cluster, options);
   errs() << "heterplan: internal error: the plan fails its check '" << *failed
          << "'; nothing is written; please report it with the model and the cluster\n";
   return false;

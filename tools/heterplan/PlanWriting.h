@@ -23,9 +23,9 @@ struct Beside {
 llvm::Error writePlan(const Plan &plan, const PlanningInputs &inputs, const CompileOptions &options,
                       const Beside &beside);
 
-/// Prints a plan, each device of which stands for `shardDegree` devices that share layers: as JSON,
+/// Prints a plan, whose devices are groups of `cluster` where several share layers: as JSON,
 /// with every fact, or as a summary if its `limits` are known.
-void showPlan(const Plan &grouped, int shardDegree, const CompileOptions &options,
+void showPlan(const Plan &grouped, const Cluster &cluster, const CompileOptions &options,
               const PlanLimits *limits = nullptr);
 
 /// The limits of `plan` under its inputs.

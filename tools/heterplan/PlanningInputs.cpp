@@ -70,10 +70,13 @@ Error divideLayers(Model &model, const CompileOptions &options) {
                              : readTensorParallel(options.tensorParallel);
   if (!degree)
     return degree.takeError();
-  if (*degree == 1 && model.layers.shardDegree == 1)
+  const bool hasDegrees = model.layers.degrees().size() > 1;
+  if (*degree == 1 && model.layers.shardDegree == 1 && !hasDegrees)
     return Error::success();
   if (Error error = checkBesideShards(options))
     return error;
+  if (hasDegrees && options.tensorParallel.empty()) // the search chooses
+    return Error::success();
   return divideLayers(model, *degree);
 }
 

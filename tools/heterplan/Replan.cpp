@@ -92,7 +92,7 @@ Expected<ExitStatus> replan(ReplanOptions options) {
     printReplanJson(**found, *horizon);
     return exitDone;
   }
-  showPlan(chosen, 1, options.compiling, &*limits);
+  showPlan(chosen, inputs->problem.cluster, options.compiling, &*limits);
   printReplan(*before, **found, *horizon);
   if (!options.compiling.directory.empty())
     outs() << "\nwrote " << options.compiling.directory << "; next:\n  heterplan run "

@@ -5,6 +5,8 @@
 #include "ir/PlanShards.h"
 #include "ir/onnx/group/ShardedLayers.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 using namespace llvm;
 
 namespace heterplan {
@@ -42,8 +44,15 @@ void dropValues(Graph &local) {
 } // namespace
 
 Error divideLayers(Model &model, int degree) {
-  if (degree == model.layers.shardDegree)
+  if (degree == model.layers.shardDegree && model.layers.degrees().size() == 1)
     return Error::success();
+  if (const std::vector<int> stated = model.layers.degrees(); stated.size() > 1) {
+    if (!is_contained(stated, degree))
+      return usageError("--tensor-parallel")
+             << "the layers file has no layers of one of " << degree << " devices";
+    model.layers = model.layers.ofDegree(degree);
+    return Error::success();
+  }
   if (model.layers.shardDegree > 1)
     return usageError("--tensor-parallel")
            << "the layers file has the layers of one of " << model.layers.shardDegree
@@ -65,6 +74,12 @@ Error divideLayers(Model &model, int degree) {
 
 std::string shardDegreeText(const Plan &plan) {
   int degree = shardDegreeOf(plan);
+  if (hasUnequalDegrees(plan)) {
+    std::string degrees;
+    for (const Stage &stage : plan.stages)
+      degrees += (degrees.empty() ? "" : ", ") + std::to_string(stage.sharding.degree);
+    return "by stage, replicas of " + degrees + " devices that share every layer";
+  }
   if (degree == 1)
     return "";
   return "each replica is " + std::to_string(degree) + " devices that share every layer";

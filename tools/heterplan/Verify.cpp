@@ -216,6 +216,10 @@ Error addDirectory(const PlanInputs &inputs, const std::string &directory, Repor
     report.unchecked.push_back({"instructions", "the plan itself or its files fail"});
     return Error::success();
   }
+  if (inputs.costs.cluster.hasShardTypes()) {
+    report.unchecked.push_back({"instructions", "stages of unequal degrees have no programs"});
+    return Error::success();
+  }
   Expected<Program> program = lower(inputs.plan, inputs.graph, inputs.costs.cluster);
   if (!program)
     return program.takeError();

@@ -62,7 +62,7 @@ private:
     stage.update = cost.update;
     for (const PoolKind &kind : pool.kinds(chosen.width))
       stateNeed(costs.memory(cost, kind), problem.cluster.types[kind.type], stage);
-    stage.parameterBytes = costs.costs.memory.parameters(chosen.layers);
+    stage.parameterBytes = costs.costs.memoryOf(0).parameters(chosen.layers);
     addProvenance(chosen, cost);
   }
 

@@ -35,9 +35,10 @@ void CountBounds::listGroups(int microBatches) {
     const LayerTimes &times =
         evaluator.stages.timesOf(type, (batch + count - 1) / count, microBatches);
     groups.push_back({option, type, count, &times});
-    double work = (times.forward(all) + times.backward(all)).value() * count;
+    const TypeRoom &room = evaluator.space.rooms[type];
+    double work = (times.forward(all) + times.backward(all)).value() * count * room.shards;
     if (work > 0)
-      weights[type] = std::max(weights[type], 1 / work);
+      weights[room.pool] = std::max(weights[room.pool], 1 / work);
   }
   double fastest = *std::max_element(weights.begin(), weights.end());
   for (double &weight : weights)
@@ -48,8 +49,10 @@ void CountBounds::listGroups(int microBatches) {
 void CountBounds::addMixed(int block, const LeastMixedTimes &together, Least &least) const {
   for (const GroupOption *option : mixed) {
     double time = together.seconds(option->group, block, block + 1), weight = 0;
-    for (auto [type, count] : option->group.counts)
-      weight += weights[type] * option->slots[type];
+    for (auto [type, count] : option->group.counts) {
+      const int pool = evaluator.space.rooms[type].pool;
+      weight += weights[pool] * option->slots[pool];
+    }
     least.work = std::min(least.work, weight * time);
     least.time = std::min(least.time, time);
     least.price = std::min(least.price, option->price.value() * time);
@@ -65,7 +68,8 @@ CountBounds::Least CountBounds::leastOf(int block, const LeastMixedTimes &togeth
     if (!evaluator.stages.mayRun(layers, group.type) || !group.times->known(layers))
       continue;
     double time = (group.times->forward(layers) + group.times->backward(layers)).value();
-    least.work = std::min(least.work, weights[group.type] * group.option->slots[group.type] * time);
+    const int pool = evaluator.space.rooms[group.type].pool;
+    least.work = std::min(least.work, weights[pool] * group.option->slots[pool] * time);
     least.time = std::min(least.time, time);
     least.price = std::min(least.price, group.option->price.value() * time);
   }
@@ -90,7 +94,8 @@ double CountBounds::objective(int microBatches) {
   }
   double devices = 0;
   for (size_t type = 0; type < weights.size(); ++type)
-    devices += weights[type] * evaluator.space.available[type];
+    if (evaluator.space.rooms[type].pool == int(type))
+      devices += weights[type] * evaluator.space.available[type];
   slowest = std::max(slowest, all.work / devices);
   const double weight = evaluator.rules.fillWeight();
   double time = (weight * all.time + (microBatches - weight) * slowest) * safety;

@@ -38,7 +38,8 @@ ArrayRef<int> LabelSearch::slotsAtLeast(const Label &label) {
   openSlots = scratch;
   for (int type : space.chains.familyOf(space.options[label.option].group.counts.front().first)) {
     const int devices = space.chains.devicesOf(label.chain, type);
-    openSlots[type] += devices - slotsOfChain(space.rooms, type, devices);
+    const TypeRoom &room = space.rooms[type];
+    openSlots[room.pool] += room.shards * (devices - slotsOfChain(space.rooms, type, devices));
   }
   return openSlots;
 }
@@ -61,8 +62,9 @@ bool LabelSearch::takeSlots(int index, int option) {
   if (taken.group.sharesNode()) {
     for (auto [type, devices] : taken.group.counts) {
       int chain = taken.group.besideNext ? space.chains.devicesOf(labels[index].chain, type) : 0;
-      scratch[type] += slotsOfChain(space.rooms, type, chain + devices) -
-                       slotsOfChain(space.rooms, type, chain) - taken.slots[type];
+      const TypeRoom &room = space.rooms[type];
+      scratch[room.pool] += room.shards * (slotsOfChain(space.rooms, type, chain + devices) -
+                                           slotsOfChain(space.rooms, type, chain) - devices);
     }
   }
   for (int type = 0; type < types; ++type)

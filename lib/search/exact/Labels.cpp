@@ -126,7 +126,9 @@ bool LabelStore::chainHolds(const Label &a, const int *aUsed, const Label &b, co
   const NodeChains &chains = space.chains;
   const int ofFirst = group.counts.front().first;
   auto behind = [&](const Label &label, const int *used, int type) {
-    return used[type] - slotsOfChain(space.rooms, type, chains.devicesOf(label.chain, type));
+    const TypeRoom &room = space.rooms[type];
+    return used[room.pool] -
+           room.shards * slotsOfChain(space.rooms, type, chains.devicesOf(label.chain, type));
   };
   return chains.isWithin(a.chain, b.chain, ofFirst) &&
          all_of(chains.familyOf(ofFirst),

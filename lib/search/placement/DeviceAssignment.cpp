@@ -51,6 +51,7 @@ void divide(const Placement &placement, Chain chain, int type, ArrayRef<DeviceRe
 struct Piece {
   Chain stages;
   int devices, slots;
+  int type = 0;
 };
 
 std::vector<Piece> piecesOf(const Placement &placement, int type, int perNode) {
@@ -59,9 +60,9 @@ std::vector<Piece> piecesOf(const Placement &placement, int type, int perNode) {
     int count = devicesOfType(placement, chain, type);
     int whole = perNode > 1 ? count / perNode * perNode : count;
     if (whole > 0)
-      pieces.push_back({chain, whole, whole});
+      pieces.push_back({chain, whole, whole, type});
     if (count > whole)
-      pieces.push_back({chain, count - whole, slotsFor(count - whole, perNode)});
+      pieces.push_back({chain, count - whole, slotsFor(count - whole, perNode), type});
   }
   std::stable_sort(pieces.begin(), pieces.end(),
                    [](const Piece &a, const Piece &b) { return a.slots > b.slots; });
@@ -247,6 +248,46 @@ void assignFilling(const Cluster &cluster, const Placement &placement, int type,
     next = std::min(next + piece.slots, devices.size());
   }
 }
+
+/// `count` groups of `type`, of consecutive devices of which `devices` are the first.
+std::vector<DeviceRef> groupsOf(const Cluster &cluster, int type, int count,
+                                ArrayRef<DeviceRef> devices) {
+  const DeviceType &group = cluster.types[type];
+  std::vector<DeviceRef> groups;
+  for (int i = 0; i < count; ++i) {
+    const DeviceRef &first = devices[size_t(i) * group.shards];
+    assert(first.index % group.shards == 0 &&
+           devices[size_t(i + 1) * group.shards - 1].node == first.node && "groups lie in a node");
+    groups.push_back({group.stated(), first.node, first.index / group.shards});
+  }
+  return groups;
+}
+
+/// Assigns the devices of `pool` to stages on it and on groups of it. The largest pieces of nodes
+/// come first, or in a single node the largest groups: each begins where a group of its type may.
+void assignPool(const Cluster &cluster, const Placement &placement, int pool,
+                ArrayRef<TypeRoom> rooms, std::vector<std::vector<DeviceRef>> &assigned) {
+  std::vector<Piece> pieces;
+  for (int type = 0; type < int(rooms.size()); ++type)
+    if (rooms[type].pool == pool)
+      append_range(pieces, piecesOf(placement, type, rooms[type].perNode));
+  auto rank = [&](const Piece &piece) {
+    const TypeRoom &room = rooms[piece.type];
+    const int slots = piece.slots * room.shards;
+    return rooms[pool].perNode > 1 ? std::pair(slots, room.shards) : std::pair(room.shards, slots);
+  };
+  stable_sort(pieces, [&](const Piece &a, const Piece &b) { return rank(a) > rank(b); });
+  const std::vector<DeviceRef> devices = devicesOf(cluster, pool);
+  size_t next = 0;
+  for (const Piece &piece : pieces) {
+    const int shards = rooms[piece.type].shards;
+    assert(next + size_t(piece.devices) * shards <= devices.size() && "placement does not fit");
+    const std::vector<DeviceRef> groups =
+        groupsOf(cluster, piece.type, piece.devices, ArrayRef<DeviceRef>(devices).drop_front(next));
+    divide(placement, piece.stages, piece.type, groups, assigned);
+    next = std::min(next + size_t(piece.slots) * shards, devices.size());
+  }
+}
 } // namespace
 
 std::vector<NodeItem> nodeItemsOf(const Cluster &cluster, const Placement &placement,
@@ -311,6 +352,12 @@ void stateNodeSharing(const Cluster &cluster, ArrayRef<std::vector<DeviceRef>> d
 std::vector<std::vector<DeviceRef>>
 assignDevices(const Cluster &cluster, const Placement &placement, ArrayRef<TypeRoom> rooms) {
   std::vector<std::vector<DeviceRef>> assigned(placement.stages.size());
+  if (cluster.hasShardTypes()) {
+    for (int type = 0; type < int(rooms.size()); ++type)
+      if (rooms[type].pool == type)
+        assignPool(cluster, placement, type, rooms, assigned);
+    return assigned;
+  }
   std::map<int, std::vector<std::vector<DeviceRef>>> together; // by type and stage
   if (const std::vector<int> types = typesTogether(cluster, placement); !types.empty())
     assignTogether(cluster, placement, types, together);

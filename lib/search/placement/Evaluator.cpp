@@ -175,11 +175,13 @@ bool Evaluator::devicesSuffice(const Placement &placement) {
     for (size_t stage = begin; stage < end; ++stage)
       for (auto [type, count] : placement.stages[stage].group.counts)
         devices[type] += count;
-    for (size_t type = 0; type < used.size(); ++type)
-      if ((used[type] += slotsOfChain(space.rooms, int(type), devices[type])) >
-              space.available[type] ||
+    for (size_t type = 0; type < used.size(); ++type) {
+      const TypeRoom &room = space.rooms[type];
+      used[room.pool] += room.shards * slotsOfChain(space.rooms, int(type), devices[type]);
+      if (used[room.pool] > space.available[room.pool] ||
           (end > begin + 1 && devices[type] > space.chains.devicesInNode(int(type))))
         return false;
+    }
   }
   if (!space.keepsSharedLimits(used))
     return false;

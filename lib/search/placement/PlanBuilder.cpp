@@ -42,8 +42,9 @@ Plan planFor(const Problem &problem) {
   plan.training = request.training;
   plan.objective = request.objective;
   for (const DeviceType &type : problem.cluster.types)
-    if (none_of(plan.deviceMemory,
-                [&](const DeviceMemory &known) { return known.type == type.stated(); }))
+    if (type.ofType < 0 && none_of(plan.deviceMemory, [&](const DeviceMemory &known) {
+          return known.type == type.stated();
+        }))
       plan.deviceMemory.push_back({type.stated(), type.overhead});
   return plan;
 }
@@ -133,8 +134,8 @@ std::vector<TableShards> PlanBuilder::tablesOf(const PlacedStage &placed,
 void PlanBuilder::stateMemory(const StageEvaluation &run, const PlacedStage &placed, int inFlight,
                               Stage &stage) {
   MicroBatches microBatches{problem.request.globalBatch, placement.microBatches};
-  Bytes largestParts =
-      evaluator.stages.costs.memory.tables(placed.layers(), placed.group.replicas());
+  Bytes largestParts = evaluator.stages.costs.memoryOf(placed.group)
+                           .tables(placed.layers(), placed.group.replicas());
   for (size_t replica = 0; replica < stage.replicas.size(); ++replica) {
     Samples share(microBatches.fullPartOf(stage.replicas[replica].share));
     int type = problem.cluster.typeIndex(stage.replicas[replica].devices.front());
@@ -151,7 +152,7 @@ void PlanBuilder::stateMemory(const StageEvaluation &run, const PlacedStage &pla
 void PlanBuilder::fillStage(const StageEvaluation &run, const std::vector<DeviceRef> &devices,
                             int index, Plan &plan) {
   const PlacedStage &placed = placement.stages[index];
-  StageMemory &memory = evaluator.stages.costs.memory;
+  StageMemory &memory = evaluator.stages.costs.memoryOf(placed.group);
   Stage &stage = plan.stages[index];
   for (int layer = placed.begin; layer < placed.end; ++layer)
     stage.layers.push_back(problem.graph.layers[layer].name);

@@ -22,7 +22,7 @@ std::vector<std::vector<int>> countForbidden(const Problem &problem) {
                                           std::vector<int>(layers + 1, 0));
   for (const Pin &pin : problem.request.pins)
     for (size_t type = 0; type < forbidden.size(); ++type)
-      if (problem.cluster.types[type].stated() != pin.type)
+      if (problem.cluster.types[problem.cluster.deviceTypeOf(int(type))].stated() != pin.type)
         ++forbidden[type][problem.graph.find(pin.layer) + 1];
   for (std::vector<int> &counts : forbidden)
     for (int i = 0; i < layers; ++i)
@@ -109,8 +109,8 @@ bool StageEvaluator::mayRun(LayerRange range, int type) const {
 
 int StageEvaluator::mostInFlight(LayerRange range, int type, int replicas, int64_t share,
                                  ExecutionMode mode) {
-  return costs.memory.mostInFlight(range, replicas, mode.recomputes, mode.sharding,
-                                   problem.roomOf(type), Samples(share));
+  return costs.memoryOf(type).mostInFlight(range, replicas, mode.recomputes, mode.sharding,
+                                           problem.roomOf(type), Samples(share));
 }
 
 int64_t StageEvaluator::mostSamples(LayerRange range, int type, int inFlight, int64_t batch,
@@ -123,11 +123,11 @@ int64_t StageEvaluator::mostSamples(LayerRange range, int type, int inFlight, in
 
 MemoryModel StageEvaluator::memoryOn(LayerRange range, int type, const StageOption &option) {
   MemoryModel model =
-      costs.memory.of(range, option.replicas(), option.recomputation, option.sharding);
+      costs.memoryOf(type).of(range, option.replicas(), option.recomputation, option.sharding);
   for (size_t i = 0; i < option.tableParts.size(); ++i)
     if (option.devices.counts[i].first == type)
-      model.fixed += costs.memory.tablesOfPart(range, option.tableParts[i]) -
-                     costs.memory.tables(range, option.replicas());
+      model.fixed += costs.memoryOf(type).tablesOfPart(range, option.tableParts[i]) -
+                     costs.memoryOf(type).tables(range, option.replicas());
   return model.on(problem.roomOf(type));
 }
 
@@ -174,7 +174,7 @@ std::vector<double> StageEvaluator::divideTables(LayerRange range, int inFlight,
     const Bytes room = problem.roomOf(type).memory - need;
     if (room < Bytes(0))
       return {};
-    parts.push_back(costs.memory.largestPart(range, room));
+    parts.push_back(costs.memoryOf(type).largestPart(range, room));
   }
   SmallVector<size_t, 2> order(parts.size());
   std::iota(order.begin(), order.end(), 0);
@@ -196,7 +196,7 @@ std::vector<double> StageEvaluator::divideTables(LayerRange range, int inFlight,
 StageEvaluator::Balanced StageEvaluator::balanceShares(LayerRange range, int microBatches,
                                                        int inFlight, const StageOption &option) {
   Balanced result = balanceSamples(range, microBatches, inFlight, option);
-  if (!result.shares.empty() || costs.memory.lookups(range).count == 0)
+  if (!result.shares.empty() || costs.memoryOf(option.devices).lookups(range).count == 0)
     return result;
   StageOption uneven = option;
   uneven.tableParts.assign(option.devices.counts.size(), 0);
@@ -264,7 +264,7 @@ bool StageEvaluator::holdsShares(LayerRange range, int inFlight, Shares shares,
   };
   if (hold(option))
     return true;
-  if (option.devices.counts.size() == 1 || costs.memory.lookups(range).count == 0)
+  if (option.devices.counts.size() == 1 || costs.memoryOf(option.devices).lookups(range).count == 0)
     return false;
   option.tableParts.assign(option.devices.counts.size(), 0);
   option.tableParts = divideTables(range, inFlight, shares, option);
@@ -276,8 +276,10 @@ StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &gr
                                          Shares stated) {
   StageEvaluation result;
   result.mode = mode;
-  if (group.replicas() > fullSize(microBatches) ||
-      any_of(group.counts, [&](const auto &each) { return !mayRun(range, each.first); }))
+  const int shards = shardsOf(problem.cluster, group);
+  if (group.replicas() > fullSize(microBatches) || any_of(group.counts, [&](const auto &each) {
+        return !mayRun(range, each.first) || problem.cluster.types[each.first].shards != shards;
+      }))
     return result;
   int64_t batch = fullSize(microBatches), devices = group.replicas(),
           share = (batch + devices - 1) / devices;
@@ -285,7 +287,7 @@ StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &gr
   result.option.sharding = mode.sharding;
   if (mode.recomputes)
     result.option.recomputation =
-        costs.memory.leastSegments(range, Samples(share), place.inFlight, mode.sharding);
+        costs.memoryOf(group).leastSegments(range, Samples(share), place.inFlight, mode.sharding);
   if (!stated.empty()) {
     if (!holdsShares(range, place.inFlight, stated, result.option))
       return result;

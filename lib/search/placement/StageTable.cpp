@@ -202,7 +202,7 @@ StageTimes StageTable::priceBalanced(LayerRange range, const DeviceGroup &group,
     return entry;
   // the even split has the least largest share, hence the least lookups
   const GroupCosts costs = evaluator.stages.costs.costsOf(group);
-  TableRows rows = evaluator.stages.costs.memory.lookups(range) * double(entry.share);
+  TableRows rows = evaluator.stages.costs.memoryOf(0).lookups(range) * double(entry.share);
   SmallVector<StageTimes, 6> found;
   const SmallVector<StageEvaluation, 2> runs =
       evaluator.stages.evaluateModes(range, group, microBatches, StagePlace());

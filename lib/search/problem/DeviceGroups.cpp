@@ -63,6 +63,8 @@ int slotsFor(int count, int perNode) {
 
 TypeRoom roomOf(const Cluster &cluster, int type, int available, bool fillsNothing) {
   TypeRoom room{available};
+  room.pool = cluster.deviceTypeOf(type);
+  room.shards = cluster.types[type].shards;
   int inNode = fillsNothing ? 0 : devicesPerNode(cluster, type);
   if (inNode < 2)
     return room;
@@ -95,7 +97,8 @@ GroupOption makeOption(const Cluster &cluster, DeviceGroup group, ArrayRef<TypeR
   GroupOption option;
   option.slots.assign(rooms.size(), 0);
   for (auto [type, count] : group.counts) {
-    option.slots[type] = group.sharesNode() ? count : slotsOfChain(rooms, type, count);
+    option.slots[rooms[type].pool] +=
+        rooms[type].shards * (group.sharesNode() ? count : slotsOfChain(rooms, type, count));
     option.price += cluster.types[type].price * double(count);
   }
   option.group = std::move(group);

@@ -17,7 +17,8 @@ namespace heterplan {
 struct GroupOption {
   DeviceGroup group;
   /// Devices of each type that are taken from the pool: more than the group has where a partly used
-  /// node cannot be shared without straddling nodes.
+  /// node cannot be shared without straddling nodes. Groups of several devices take devices of
+  /// theirs (TypeRoom::pool).
   std::vector<int> slots;
   DollarsPerHour price{};
   bool wholeModelOnly = false; // considered for one-stage plans only
@@ -36,6 +37,8 @@ struct TypeRoom {
   /// Nodes of the type and devices in each, if stages may have any devices of any node; else 0 and
   /// 0.
   int nodes = 0, inNode = 0;
+  /// The type whose devices those of this type are taken from, and how many of them each is.
+  int pool = 0, shards = 1;
 
   bool isFree() const { return nodes > 0; }
 };

@@ -70,7 +70,7 @@ Error verifyTransfers(const Problem &problem) {
   const bool isPipeline = request.iterationModel == IterationModel::Synchronous &&
                           request.schedule != ScheduleChoice::Burst &&
                           request.amplificationLimit == 0;
-  if (isPipeline && problem.graph.shardDegree == 1)
+  if (isPipeline && problem.graph.shardDegree == 1 && !problem.cluster.hasShardTypes())
     return Error::success();
   return Diagnostic(Diag::NotSupported, Location{"", 0, 0, "overlap transfers"})
          << "overlap of transfers with computing is not supported "
@@ -115,6 +115,15 @@ Error verifyTraffic(const Problem &problem) {
                               nameOf(request.iterationModel) + "'");
 }
 
+/// Degrees that differ between stages are searched in synchronous pipelines.
+Error verifyDegrees(const Problem &problem) {
+  if (problem.request.iterationModel != IterationModel::Synchronous)
+    return notWithShards(NotWithShards::UnequalDegreesInSteadyState);
+  if (chargesTraffic(problem.cluster))
+    return notWithShards(NotWithShards::UnequalDegreesWithTraffic);
+  return Error::success();
+}
+
 /// Layers of shards are planned on groups of devices, as pipelines.
 Error verifyShards(const Problem &problem) {
   const int degree = problem.graph.shardDegree;
@@ -123,7 +132,10 @@ Error verifyShards(const Problem &problem) {
            << "the layers are those of one of " << degree
            << " devices that share them, and a device of the cluster stands for "
            << problem.cluster.shardDegree;
-  if (degree == 1)
+  if (problem.cluster.hasShardTypes())
+    if (Error error = verifyDegrees(problem))
+      return error;
+  if (degree == 1 && !problem.cluster.hasShardTypes())
     return Error::success();
   if (problem.request.schedule == ScheduleChoice::Burst || problem.request.amplificationLimit > 0)
     return notWithShards(NotWithShards::Bursts);
@@ -155,12 +167,14 @@ Error verifySets(const Problem &problem, ArrayRef<LayerSet> sets, const char *wh
 }
 
 Error verifyType(const Problem &problem, const std::string &type, const Location &place) {
-  if (any_of(problem.cluster.types, [&](const DeviceType &each) { return each.stated() == type; }))
+  if (any_of(problem.cluster.types,
+             [&](const DeviceType &each) { return each.ofType < 0 && each.stated() == type; }))
     return Error::success();
   std::vector<std::string> types;
   for (const DeviceType &each : problem.cluster.types)
-    if (types.empty() ||
-        each.stated() != types.back()) // node classes of one type follow each other
+    if (each.ofType < 0 &&
+        (types.empty() ||
+         each.stated() != types.back())) // node classes of one type follow each other
       types.push_back(each.stated());
   return Diagnostic(Diag::UnknownDevice, place)
          << "the cluster has no device type '" << type << "'; it has " << join(types, ", ")
@@ -210,8 +224,8 @@ DeviceRoom Problem::roomOf(int type) const {
 int Problem::availableDevices(int type) const {
   int count = cluster.deviceCount(type);
   for (const DeviceLimit &limit : request.deviceLimits)
-    if (limit.type == cluster.types[type].stated())
-      count = std::min(count, limit.most);
+    if (limit.type == cluster.types[cluster.deviceTypeOf(type)].stated())
+      count = std::min(count, limit.most / cluster.types[type].shards);
   return count;
 }
 

@@ -1,5 +1,6 @@
 #include "search/problem/SearchSpace.h"
 
+#include "cost/ShardGroups.h"
 #include "cost/TrafficPrice.h"
 #include "search/problem/MicroBatchCounts.h"
 
@@ -75,11 +76,26 @@ void SearchSpace::listRooms(const Problem &problem) {
   for (size_t type = 0; type < available.size(); ++type)
     rooms.push_back(roomOf(problem.cluster, int(type), available[type], rules.fitsSizes()));
   listsMixed = mixedAreListed(problem, rooms);
-  if (!listsMixed) // there is more to do
+  if (!listsMixed || problem.cluster.hasShardTypes()) // there is more to do
     for (TypeRoom &room : rooms)
-      if (room.isFree())
-        room = {room.available, room.inNode};
+      if (room.isFree()) {
+        room.perNode = room.inNode;
+        room.nodes = room.inNode = 0;
+      }
 }
+
+namespace {
+/// Whether the devices of a stage stand for equal numbers of devices, and there are enough.
+bool isOfOneDegree(const GroupOption &option, ArrayRef<TypeRoom> rooms) {
+  for (auto [type, count] : option.group.counts)
+    if (rooms[type].shards != rooms[option.group.counts.front().first].shards)
+      return false;
+  for (size_t type = 0; type < rooms.size(); ++type)
+    if (option.slots[type] > rooms[type].available)
+      return false;
+  return true;
+}
+} // namespace
 
 bool SearchSpace::keepsSharedLimits(ArrayRef<int> devices) const {
   return all_of(sharedLimits, [&](const Problem::SharedLimit &limit) {
@@ -128,17 +144,31 @@ void SearchSpace::nameWhatIsLeftOut(const Problem &problem) {
     leftOut.push_back("most mixes of device types in a stage");
   if (chargesTraffic(problem.cluster) && types > 1)
     leftOut.push_back("stages in several zones, of which one charges for traffic");
-  if (any_of(options, [](const GroupOption &option) {
-        return any_of(option.group.counts,
-                      [&](const auto &count) { return option.slots[count.first] != count.second; });
+  if (any_of(options, [&](const GroupOption &option) {
+        return any_of(option.group.counts, [&](const auto &count) {
+          const TypeRoom &room = rooms[count.first];
+          return option.slots[room.pool] != count.second * room.shards;
+        });
       }))
     leftOut.push_back("sharing of a node that a stage uses in part");
   if (any_of(rooms, [](const TypeRoom &room) { return room.available > 1 && room.perNode > 1; }))
     leftOut.push_back("stages in more nodes than they fill");
+  nameDegreesLeftOut(problem);
   if (sharesNodes() && chains.leavesOut())
     leftOut.push_back("neighbours of unlike types in one node");
   if (batch > Samples(2) && mostOfAType > 1 && anyTimesFall(problem, available))
     leftOut.push_back("uneven shares, where more samples take less time");
+}
+
+/// Stages of one degree each are searched, on types whose nodes the degrees divide.
+void SearchSpace::nameDegreesLeftOut(const Problem &problem) {
+  if (problem.graph.degrees().size() == 1)
+    return;
+  leftOut.push_back("stages whose replicas have unequal degrees");
+  if (sharesNodes())
+    leftOut.push_back("neighbours of unlike types or degrees in one node of several");
+  if (!hasAllShardTypes(problem.cluster, problem.graph.degrees()))
+    leftOut.push_back("degrees that do not divide the devices of a node");
 }
 
 void SearchSpace::listOptions(const Problem &problem) {
@@ -168,6 +198,8 @@ void SearchSpace::listOptions(const Problem &problem) {
   else if (!fitted)
     addSomeMixed(problem, microBatches, rooms, options);
   erase_if(options, [&](const GroupOption &option) { return !keepsSharedLimits(option.slots); });
+  if (problem.cluster.hasShardTypes())
+    erase_if(options, [&](const GroupOption &option) { return !isOfOneDegree(option, rooms); });
   if (chargesTraffic(problem.cluster))
     erase_if(options,
              [&](const GroupOption &option) { return !zoneOf(problem.cluster, option.group); });

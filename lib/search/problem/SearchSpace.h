@@ -96,6 +96,7 @@ private:
   void listChains();
   std::vector<int> listChainsOf(const DeviceGroup &group) const;
   void nameWhatIsLeftOut(const Problem &problem);
+  void nameDegreesLeftOut(const Problem &problem);
   bool countsDecide = true;                 // whether there is a plan
   std::vector<std::vector<int>> chainLists; // by option
   std::vector<int> ownChains;               // by option

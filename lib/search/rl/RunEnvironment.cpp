@@ -57,7 +57,7 @@ void RunEnvironment::describeBlocks() {
     for (int type = 0; type < assignments.types; ++type)
       relativeTimes(type, block) = evaluator.space.available[type] > 0 ? times[type] - mean : 0;
     double parameters =
-        evaluator.stages.costs.memory.parameters({at[block], at[block + 1]}).value();
+        evaluator.stages.costs.memoryOf(0).parameters({at[block], at[block + 1]}).value();
     double where = double(at[block]) / of.graph.size();
     features.blocks.col(block) << where, std::sin(M_PI * where), std::cos(M_PI * where),
         double(at[block + 1] - at[block]) / of.graph.size(), mean / 6, magnitude(parameters) / 12,

@@ -113,8 +113,9 @@ std::optional<ConstraintFormula> checkDeviceLimit(const CheckInputs &in) {
     for (const Stage &stage : in.plan.stages)
       for (const Replica &replica : stage.replicas)
         for (const DeviceRef &device : replica.devices)
-          if (device.type == most.type)
-            used.insert(device);
+          for (const DeviceRef &each : devicesBehind(in.cluster, device))
+            if (each.type == most.type)
+              used.insert(each);
     Formula count = Formula::integer(int64_t(used.size()));
     rooms.push_back(Formula::difference(Formula::integer(most.most), count));
     result.parts.push_back({std::to_string(used.size()) + " devices of type '" + most.type +

@@ -30,11 +30,23 @@ class Reevaluator {
 public:
   Reevaluator(const Plan &plan, const LayerGraph &graph, const Cluster &cluster,
               const CostModel &costs)
-      : plan(plan), graph(graph), cluster(cluster), costs(costs), cuts(graph.cuts()) {}
+      : plan(plan), graph(graph), cluster(cluster), costs(costs), cuts(graph.cuts()) {
+    for (const DeviceType &type : cluster.types)
+      if (type.shards > 1 && !ofShards.count(type.shards))
+        ofShards.emplace(type.shards, graph.ofDegree(type.shards));
+  }
 
   Expected<Reevaluation> run();
 
 private:
+  /// The devices that each device of `stage` stands for.
+  int degreeOf(const Stage &stage) const {
+    if (stage.replicas.empty() || stage.replicas.front().devices.empty())
+      return 1;
+    const int type = cluster.typeIndex(stage.replicas.front().devices.front());
+    return type < 0 ? 1 : cluster.types[type].shards;
+  }
+  const LayerGraph &layersOf(int degree) const { return degree == 1 ? graph : ofShards.at(degree); }
   Error price(ReevaluatedStage &facts) const;
   Expected<ReevaluatedReplica> priceRange(const ReevaluatedStage &facts, int type,
                                           Samples samples) const;
@@ -56,6 +68,7 @@ private:
   const Cluster &cluster;
   const CostModel &costs;
   std::vector<Cut> cuts;
+  std::map<int, LayerGraph> ofShards; // by degree
 };
 
 void Reevaluator::addOrigin(const LayerCost &cost, const ReevaluatedStage &facts,
@@ -127,7 +140,9 @@ Error Reevaluator::price(ReevaluatedStage &facts) const {
 /// Dense parameters of a layer, with the tied ones that count there.
 Bytes Reevaluator::denseBytesOf(int layer, const ReevaluatedStage &facts) const {
   auto copied = facts.copies.find(layer);
-  return graph.layers[layer].denseBytes() +
+  return layersOf(cluster.types[facts.group.counts.front().first].shards)
+             .layers[layer]
+             .denseBytes() +
          (copied == facts.copies.end() ? Bytes() : copied->second);
 }
 
@@ -321,12 +336,10 @@ Error Reevaluator::addSteadyTimes(std::vector<ReevaluatedStage> &stages) const {
 
 Expected<Reevaluation> Reevaluator::run() {
   const bool fitted = factsOf(plan.iterationModel).fitted;
-  StageReader reader(plan, graph, cluster);
-  StageMemoryReevaluator memory(plan, graph, cluster, cuts);
   TransferReevaluator transfers(plan, graph, cluster, cuts);
   Reevaluation result;
   for (const Stage &stage : plan.stages)
-    result.stages.push_back(reader.read(stage));
+    result.stages.push_back(StageReader(plan, layersOf(degreeOf(stage)), cluster).read(stage));
   if (Error error = transfers.findFlows(result.stages))
     result.obstacle = toText(std::move(error));
   else if (Expected<Dollars> traffic = transfers.traffic())
@@ -340,7 +353,8 @@ Expected<Reevaluation> Reevaluator::run() {
     if (!fitted)
       if (Error error = price(facts))
         return error;
-    memory.addNeeds(s, facts);
+    const LayerGraph &layers = layersOf(degreeOf(plan.stages[s]));
+    StageMemoryReevaluator(plan, layers, cluster, cuts).addNeeds(s, facts);
   }
   if (!fitted)
     transfers.addTimes(result.stages);

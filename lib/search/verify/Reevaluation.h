@@ -22,6 +22,8 @@ namespace heterplan {
 /// Whether the cluster has the device: its type, its node ("<group>-<i>", or the plain name of a
 /// group of one node), and its index in that node.
 bool exists(const Cluster &cluster, const DeviceRef &device);
+/// The devices that `device` stands for: itself, or those that share every layer.
+std::vector<DeviceRef> devicesBehind(const Cluster &cluster, const DeviceRef &device);
 /// For messages: "v100 0 of node 'gpu-1'".
 std::string nameOf(const DeviceRef &device);
 

@@ -33,16 +33,12 @@ std::map<std::string, std::map<std::string, int>> devicesOf(const Cluster &clust
 
 class GroupRule {
 public:
-  GroupRule(const Plan &plan, const Cluster &cluster)
-      : nodes(devicesOf(cluster)),
-        degree(plan.stages.empty() ? 1 : plan.stages[0].sharding.degree) {}
+  explicit GroupRule(const Cluster &cluster) : nodes(devicesOf(cluster)) {}
 
   /// The first reason why a replica is no group; "": it is one.
   std::string check(const Stage &stage, const Replica &replica) {
     const std::vector<DeviceRef> &devices = replica.devices;
-    if (stage.sharding.degree != degree)
-      return "its degree is " + std::to_string(stage.sharding.degree) +
-             ", and that of stage 0 is " + std::to_string(degree);
+    const int degree = stage.sharding.degree;
     if (devices.size() != size_t(degree))
       return "it has " + std::to_string(devices.size()) + " devices, not " + std::to_string(degree);
     for (const DeviceRef &device : devices) {
@@ -58,7 +54,6 @@ public:
 
 private:
   std::map<std::string, std::map<std::string, int>> nodes;
-  int degree;
   std::set<std::tuple<std::string, std::string, int>> used;
 };
 
@@ -101,7 +96,7 @@ std::string sliceFault(const Graph &whole, const LocalGraph &local, size_t id) {
 } // namespace
 
 Finding checkShardGroups(const Plan &plan, const Cluster &cluster) {
-  GroupRule rule(plan, cluster);
+  GroupRule rule(cluster);
   std::string because;
   int wrong = 0;
   for (const Stage &stage : plan.stages)

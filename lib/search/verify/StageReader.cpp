@@ -50,6 +50,17 @@ bool exists(const Cluster &cluster, const DeviceRef &device) {
   });
 }
 
+std::vector<DeviceRef> devicesBehind(const Cluster &cluster, const DeviceRef &device) {
+  const int type = cluster.typeIndex(device);
+  if (type < 0 || cluster.types[type].ofType < 0)
+    return {device};
+  const DeviceType &group = cluster.types[type];
+  std::vector<DeviceRef> devices;
+  for (int index = device.index * group.shards; index < (device.index + 1) * group.shards; ++index)
+    devices.push_back({cluster.types[group.ofType].stated(), device.node, index});
+  return devices;
+}
+
 StageReader::StageReader(const Plan &plan, const LayerGraph &graph, const Cluster &cluster)
     : plan(plan), graph(graph), cluster(cluster) {
   for (int i = 0; i < graph.size(); ++i)
@@ -182,6 +193,9 @@ std::string StageReader::placeReplicas(const Stage &stage, ReevaluatedStage &fac
     if (replica.share > mostShare)
       return "a share of " + std::to_string(replica.share.value()) + " samples is out of range";
     int type = cluster.typeIndex(device);
+    if (!facts.replicas.empty() &&
+        cluster.types[type].shards != cluster.types[facts.replicas.front().type].shards)
+      return "its replicas have unequal degrees";
     int64_t share = replica.share.value(), parts = plan.microBatches;
     facts.replicas.push_back(
         {type, Samples(share / parts + (share % parts != 0)), {}, {}, {}, {}, {}, {}});

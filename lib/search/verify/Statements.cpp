@@ -60,7 +60,8 @@ std::string wrongAboutMemory(const Plan &plan, const Cluster &cluster,
                              const Reevaluation &reevaluated) {
   std::vector<DeviceMemory> expected;
   for (const DeviceType &type : cluster.types)
-    if (none_of(expected, [&](const DeviceMemory &each) { return each.type == type.stated(); }))
+    if (type.ofType < 0 &&
+        none_of(expected, [&](const DeviceMemory &each) { return each.type == type.stated(); }))
       expected.push_back({type.stated(), type.overhead});
   bool says = plan.memoryHeadroom || !plan.deviceMemory.empty();
   if (says && plan.deviceMemory != expected)

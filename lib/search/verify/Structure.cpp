@@ -200,7 +200,8 @@ ConstraintFormula devicesUsedOnce(const CheckInputs &in) {
   for (size_t s = 0; s < in.plan.stages.size(); ++s)
     for (const Replica &replica : in.plan.stages[s].replicas)
       for (const DeviceRef &device : replica.devices)
-        ++uses[{shares ? s : 0, device}];
+        for (const DeviceRef &each : devicesBehind(in.cluster, device))
+          ++uses[{shares ? s : 0, each}];
   for (const auto &[use, count] : uses)
     result.parts.push_back({nameOf(use.second) + " is used " + std::to_string(count) + " times" +
                                 (shares ? " in " + stageName(use.first) : ""),
@@ -335,7 +336,8 @@ std::optional<ConstraintFormula> checkPin(const CheckInputs &in) {
     for (size_t stage : places)
       for (const Replica &replica : in.plan.stages[stage].replicas)
         for (const DeviceRef &device : replica.devices)
-          kept = kept && device.type == pin.type;
+          for (const DeviceRef &each : devicesBehind(in.cluster, device))
+            kept = kept && each.type == pin.type;
     result.parts.push_back(
         {"layer '" + pin.layer + "' is pinned to " + pin.type + " and is not (or not only) there",
          Formula::truth(kept)});

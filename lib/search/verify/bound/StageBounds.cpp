@@ -85,7 +85,7 @@ std::string StageBounds::findObstacle() const {
     return "bounds with overlapped gradient sums are not checked";
   if (plan.overlapsTransfers)
     return "bounds with overlapped transfers are not checked";
-  if (cluster.shardDegree != 1 || graph.shardDegree != 1)
+  if (cluster.shardDegree != 1 || graph.shardDegree != 1 || cluster.hasShardTypes())
     return "bounds of plans with tensor parallelism are not checked";
   if (any_of(cluster.zones, [](const Zone &zone) { return zone.pricePerGb > Dollars(0); }))
     return "bounds with prices of traffic are not checked";

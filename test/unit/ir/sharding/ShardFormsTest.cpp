@@ -107,10 +107,106 @@ TEST(PlanShards, RefusesDevicesThatAreNoGroup) {
   }
 }
 
-TEST(PlanShards, RefusesUnlikeDegrees) {
-  Plan plan = withShardDevices(groupedPlan(), 4);
-  plan.stages.push_back(groupedPlan().stages[0]);
-  EXPECT_NE(faultOf(withShardGroups(plan)).find("stages of unlike degrees"), std::string::npos);
+/// A box of eight gpus, and of groups of two and four of them.
+Cluster boxOfGroups() {
+  Cluster cluster;
+  for (int degree : {1, 2, 4}) {
+    DeviceType type;
+    type.name = degree == 1 ? "gpu" : shardTypeName("gpu", degree);
+    type.shards = degree;
+    type.ofType = degree == 1 ? -1 : 0;
+    cluster.types.push_back(type);
+  }
+  NodeGroup box;
+  box.name = "box";
+  for (const DeviceType &type : cluster.types)
+    box.devices[type.name] = 8 / type.shards;
+  cluster.nodes = {box};
+  return cluster;
+}
+
+TEST(PlanShards, NamesTheDevicesOfUnequalGroups) {
+  Plan plan = groupedPlan();
+  plan.stages.push_back(plan.stages[0]);
+  plan.stages[0].replicas.pop_back(); // device 1
+  plan.stages[1].replicas.pop_back();
+  plan.stages[1].replicas[0].devices = {{shardTypeName("gpu", 4), "box", 1}};
+  const Plan named = withShardDevices(plan, boxOfGroups());
+  EXPECT_TRUE(hasUnequalDegrees(named));
+  EXPECT_EQ(named.stages[0].replicas[0].devices, plan.stages[0].replicas[0].devices);
+  EXPECT_EQ(named.stages[0].sharding.degree, 1);
+  EXPECT_EQ(named.stages[1].sharding.degree, 4);
+  const std::vector<DeviceRef> group{
+      {"gpu", "box", 4}, {"gpu", "box", 5}, {"gpu", "box", 6}, {"gpu", "box", 7}};
+  EXPECT_EQ(named.stages[1].replicas[0].devices, group);
+  auto back = withShardGroups(named);
+  ASSERT_TRUE(static_cast<bool>(back));
+  EXPECT_EQ(*back, plan);
+}
+
+LayerGraph byDegree() {
+  LayerGraph graph;
+  for (const char *name : {"a", "b"}) {
+    Layer layer;
+    layer.name = layer.signature = name;
+    layer.parameterBytes = Bytes(100);
+    for (int degree : {2, 4}) {
+      LayerShard shard;
+      shard.degree = degree;
+      shard.signature = layer.signature + "/" + std::to_string(degree);
+      shard.parameterBytes = Bytes(100.0 / degree);
+      shard.collectives = {{ShardCollective::AllReduce, false, 1, Bytes(8), Bytes()}};
+      layer.shards.push_back(shard);
+    }
+    graph.layers.push_back(layer);
+  }
+  graph.fingerprint = "f";
+  return graph;
+}
+
+TEST(LayerShards, AreReadAsWritten) {
+  auto read = parseLayerGraph(toJson(byDegree()), "m.layers.json");
+  ASSERT_TRUE(static_cast<bool>(read));
+  EXPECT_EQ(*read, byDegree());
+  EXPECT_EQ(read->degrees(), (std::vector<int>{1, 2, 4}));
+}
+
+TEST(LayerShards, AreTheLayersOfADegree) {
+  const LayerGraph local = byDegree().ofDegree(4);
+  EXPECT_EQ(local.shardDegree, 4);
+  EXPECT_EQ(local.degrees(), std::vector<int>{4});
+  EXPECT_EQ(local.layers[1].name, "b");
+  EXPECT_EQ(local.layers[1].profiledName(), "b/4");
+  EXPECT_EQ(local.layers[1].signature, "b/4");
+  EXPECT_EQ(local.layers[1].parameterBytes, Bytes(25));
+  EXPECT_EQ(local.layers[1].shardCollectives.size(), 1u);
+  EXPECT_EQ(byDegree().ofDegree(1).layers[0].parameterBytes, Bytes(100));
+}
+
+TEST(LayerShards, FaultsAreLocated) {
+  const auto faultWhere = [](void (*spoil)(LayerGraph &)) {
+    LayerGraph graph = byDegree();
+    spoil(graph);
+    return faultOf(parseLayerGraph(toJson(graph), "m.layers.json"));
+  };
+  const auto names = [](const std::string &fault, const char *place, const char *what) {
+    return fault.find(place) != std::string::npos && fault.find(what) != std::string::npos;
+  };
+  EXPECT_TRUE(names(faultWhere([](LayerGraph &graph) { graph.layers[1].shards.pop_back(); }),
+                    "layers[1]", "have the degrees 2, and those of layer 'a' 2, 4"));
+  EXPECT_TRUE(names(faultWhere([](LayerGraph &graph) { graph.layers[1].shards.clear(); }),
+                    "layers[1]", "have the degrees none"));
+  EXPECT_TRUE(names(faultWhere([](LayerGraph &graph) { graph.layers[0].shards[1].degree = 3; }),
+                    "layers[0].shards[1]", "degree 3 after degree 2"));
+  EXPECT_TRUE(names(faultWhere([](LayerGraph &graph) { graph.layers[0].shards[1].degree = 2; }),
+                    "layers[0].shards[1]", "degree 2 after degree 2"));
+  EXPECT_TRUE(names(faultWhere([](LayerGraph &graph) { graph.layers[0].shards[0].degree = 1; }),
+                    "layers[0].shards[0]", "degree 1 after degree 1"));
+  EXPECT_TRUE(names(
+      faultWhere([](LayerGraph &graph) { graph.layers[0].shards[0].collectives[0].count = 0; }),
+      "layers[0].shards[0]", "collective without kind or count"));
+  EXPECT_TRUE(names(faultWhere([](LayerGraph &graph) { graph.shardDegree = 2; }), "layers[0]",
+                    "'shardDegree'"));
 }
 
 } // namespace

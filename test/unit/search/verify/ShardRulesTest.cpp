@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(
                           }},
                     Fault{"DeviceMissing", "it has 1 devices, not 2",
                           [](Plan &plan) { devicesOf(plan, 1).pop_back(); }},
-                    Fault{"OtherDegree", "its degree is 4, and that of stage 0 is 2",
+                    Fault{"OtherDegree", "it has 2 devices, not 4",
                           [](Plan &plan) { plan.stages[1].sharding.degree = 4; }}),
     [](const auto &info) { return std::string(info.param.name); });
 

@@ -1,0 +1,420 @@
+"""Layers files with figures by degree: plans whose stages have degrees of their own, against a list of all such plans.
+
+The list and its prices share no code with heterplan: they follow docs/formats.md, docs/tensor-parallelism.md and
+docs/rationale/search.md. Instances have stages of one device type and one degree each, whole state and no recomputation.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import BINARY
+
+DEGREES = (1, 2, 4)
+FAMILIES = ("one node", "nodes of one type", "two types")
+
+
+@dataclass(frozen=True)
+class Kind:
+    nodes: int
+    per_node: int
+    memory: float
+    link: tuple[float, float]  # bandwidth, latency
+
+
+@dataclass
+class Instance:
+    layers: list[dict]
+    tensors: list[float]  # bytes of a sample behind each layer but the last
+    kinds: dict[str, Kind]
+    network: tuple[float, float]
+    batch: int
+    seconds: dict[tuple, tuple[float, float]]  # by layer, kind, degree: of one sample; twice that backwards
+
+    def files(self, folder: Path) -> list[str]:
+        tensors = [
+            {"name": f"t{i}", "producer": f"l{i}", "consumers": [f"l{i + 1}"], "bytesPerSample": size}
+            for i, size in enumerate(self.tensors)
+        ]
+        entries = [
+            {
+                "layer": f"l{layer}" if degree == 1 else f"l{layer}/{degree}",
+                "deviceType": kind,
+                "batch": batch,
+                "forwardSeconds": start + each * batch,
+                "backwardSeconds": 2 * (start + each * batch),
+                "updateSeconds": 0,
+            }
+            for (layer, kind, degree), (start, each) in self.seconds.items()
+            for batch in (1, 64)
+        ]
+        cluster = {
+            "name": "c",
+            "device_types": {
+                name: {"kind": "gpu", "memory": f"{kind.memory}B", "price_per_hour": 1}
+                for name, kind in self.kinds.items()
+            },
+            "nodes": [
+                {"name": f"n{name}", "count": kind.nodes, "devices": {name: kind.per_node}, "link": link(*kind.link)}
+                for name, kind in self.kinds.items()
+            ],
+            "network": link(*self.network),
+        }
+        (folder / "m.layers.json").write_text(json.dumps({"model": "m", "layers": self.layers, "tensors": tensors}))
+        (folder / "m.profile.json").write_text(json.dumps({"model": "m", "date": "2026-01-01", "entries": entries}))
+        (folder / "c.yaml").write_text(yaml.safe_dump(cluster))
+        return [str(folder / "m.layers.json"), "--profile", str(folder / "m.profile.json"), "--require-measured"] + [
+            *("--cluster", str(folder / "c.yaml"), "--batch", str(self.batch)),
+            *("--recompute", "never", "--shard-state", "none", "--objective", "throughput"),
+        ]
+
+
+def link(bandwidth: float, latency: float) -> dict:
+    return {"bandwidth": f"{bandwidth}B/s", "latency": f"{latency}s"}
+
+
+def instance_of(seed: int) -> Instance:
+    draw = random.Random(seed)
+    family = FAMILIES[seed % len(FAMILIES)]
+    count = draw.randint(2, 3)
+    layers = []
+    for i in range(count):
+        parameters, activations = draw.uniform(1e6, 4e7), draw.uniform(1e5, 1e7)
+        shards = []
+        for degree in DEGREES[1:]:
+            part = draw.uniform(1 / degree, 1)
+            collectives = [
+                {"collective": kind, "backward": backward, "count": draw.randint(1, 3), "bytesPerSample": size}
+                for kind in ("all-reduce", "all-gather")
+                for backward in (False, True)
+                if (size := draw.uniform(1e4, 1e6)) < 7e5
+            ]
+            shards.append(
+                {
+                    "degree": degree,
+                    "parameterBytes": parameters * part,
+                    "activationBytes": activations * draw.uniform(1 / degree, 1),
+                    "collectives": collectives,
+                }
+            )
+        layers.append(
+            {"name": f"l{i}", "parameterBytes": parameters, "activationBytes": activations, "shards": shards}
+        )
+    fast = (draw.uniform(2e9, 5e10), 1e-6)
+    network = (draw.uniform(1e9, 2e10), 1e-5)
+    room = draw.choice([8e7, 2e8, 4e8, 2e9])
+    if family == "one node":
+        kinds = {"a": Kind(1, draw.randint(2, 7), room, fast)}
+    elif family == "nodes of one type":  # the network is the faster way between stages, wherever they lie
+        kinds = {"a": Kind(2, draw.choice([2, 4]), room, (draw.uniform(1e7, 3e7), 1e-4))}
+    else:
+        kinds = {"a": Kind(1, draw.choice([2, 4]), room, fast), "b": Kind(1, draw.choice([1, 2]), room * 2, fast)}
+    seconds = {}
+    for layer, kind in itertools.product(range(count), kinds):
+        whole = draw.uniform(1e-4, 4e-3)
+        for degree in DEGREES:
+            seconds[layer, kind, degree] = (draw.uniform(0, 1e-4), whole * draw.uniform(1 / degree, 1))
+    tensors = [draw.uniform(1e4, 3e6) for _ in range(count - 1)]
+    return Instance(layers, tensors, kinds, network, draw.randint(2, 8), seconds)
+
+
+@dataclass(frozen=True)
+class Group:
+    kind: str
+    degree: int
+    count: int  # of replicas
+
+
+@dataclass
+class Stage:
+    begin: int
+    end: int
+    group: Group
+    forward: float = 0
+    backward: float = 0
+    sync: float = 0
+
+
+def ring(members: int, size: float, speed: tuple[float, float], steps: int = 2) -> float:
+    bandwidth, latency = speed
+    return steps * (members - 1) * (latency + size / members / bandwidth)
+
+
+@dataclass
+class Prices:
+    """The prices of the plans of one instance."""
+
+    of: Instance
+    best: float = float("inf")  # of all plans, by the formula of the iteration
+    best_exact: float = float("inf")  # of those for which the formula is exact
+    plans: int = 0
+    cache: dict = field(default_factory=dict)
+
+    def in_node(self, group: Group) -> int:
+        return min(group.count, self.of.kinds[group.kind].per_node // group.degree)
+
+    def nodes(self, group: Group) -> int:
+        each = self.of.kinds[group.kind].per_node // group.degree
+        return -(-group.count // each)
+
+    def devices(self, group: Group) -> int:
+        """The devices that a stage takes: parts of nodes are halves, quarters and so on."""
+        kind = self.of.kinds[group.kind]
+        if kind.nodes == 1:
+            return group.count * group.degree
+        each = kind.per_node // group.degree
+        whole, rest = divmod(group.count, each)
+        part = 0 if rest == 0 else next(p for p in (1, 2, 4, 8) if p >= rest)
+        return (whole * each + part) * group.degree
+
+    def sum(self, group: Group, size: float) -> float:
+        if group.count < 2 or size == 0:
+            return 0
+        bandwidth, latency = self.of.network
+        inside = ring(self.in_node(group), size, self.of.kinds[group.kind].link)
+        return inside + ring(self.nodes(group), size, (bandwidth / group.degree, latency))
+
+    def shard(self, layer: int, degree: int) -> dict:
+        whole = self.of.layers[layer]
+        return next((each for each in whole["shards"] if each["degree"] == degree), whole)
+
+    def passes(self, layer: int, group: Group, share: int) -> tuple[float, float]:
+        start, each = self.of.seconds[layer, group.kind, group.degree]
+        times = [start + each * share, 2 * (start + each * share)]
+        for collective in self.shard(layer, group.degree).get("collectives", []) if group.degree > 1 else []:
+            steps = 2 if collective["collective"] == "all-reduce" else 1
+            bandwidth, latency = self.of.kinds[group.kind].link
+            latencies = steps * (group.degree - 1) * latency * collective["count"]
+            size = collective["bytesPerSample"] * share
+            moved = steps * (group.degree - 1) / group.degree * size / bandwidth
+            times[collective["backward"]] += latencies + moved
+        return times[0], times[1]
+
+    def transfer(self, size: float, source: Group, shares: tuple[int, int], target: Group) -> float:
+        """Every shard of the target needs each sample."""
+        if source.kind == target.kind and self.of.kinds[source.kind].nodes == 1:
+            bandwidth, latency = self.of.kinds[source.kind].link
+            copies = max(1, target.degree // source.degree)
+            return latency + size * max(shares) * copies / bandwidth
+        bandwidth, latency = self.of.network
+        most = max(self.in_node(source) * shares[0], self.in_node(target) * shares[1])
+        return latency + size * most * target.degree / bandwidth
+
+    def fits(self, stage: Stage, share: int, in_flight: int) -> bool:
+        shards = [self.shard(layer, stage.group.degree) for layer in range(stage.begin, stage.end)]
+        parameters = [each["parameterBytes"] for each in shards]
+        received = self.of.tensors[stage.begin - 1] if stage.begin else 0
+        sent = self.of.tensors[stage.end - 1] if stage.end < len(self.of.layers) else 0
+        kept = sum(each["activationBytes"] for each in shards) + received + sent
+        need = 2 * sum(parameters) + max(parameters) + share * (in_flight * kept + received + sent)
+        return need <= self.of.kinds[stage.group.kind].memory
+
+    def iteration(self, stages: list[Stage], micro_batches: int) -> float | None:
+        size = -(-self.of.batch // micro_batches)
+        shares = [-(-size // stage.group.count) for stage in stages]
+        for index, (stage, share) in enumerate(zip(stages, shares)):
+            in_flight = min(micro_batches, len(stages) - index)
+            if stage.group.count > size or not self.fits(stage, share, in_flight):
+                return None
+            passes = [self.passes(layer, stage.group, share) for layer in range(stage.begin, stage.end)]
+            stage.forward, stage.backward = (sum(times) for times in zip(*passes))
+            parameters = sum(
+                self.shard(layer, stage.group.degree)["parameterBytes"] for layer in range(stage.begin, stage.end)
+            )
+            stage.sync = self.sum(stage.group, parameters)
+        for index in range(1, len(stages)):
+            before, behind = stages[index - 1], stages[index]
+            size = self.of.tensors[behind.begin - 1]
+            pair = (shares[index - 1], shares[index])
+            behind.forward += self.transfer(size, before.group, pair, behind.group)
+            before.backward += self.transfer(size, behind.group, pair[::-1], before.group)
+        exposed = stages[-1].sync
+        for stage in reversed(stages[:-1]):
+            exposed = max(stage.sync, exposed - stage.backward)
+        times = [stage.forward + stage.backward for stage in stages]
+        return sum(times) + (micro_batches - 1) * max(times) + exposed
+
+    def groups(self) -> list[Group]:
+        return [
+            Group(name, degree, count)
+            for name, kind in self.of.kinds.items()
+            for degree in DEGREES
+            if degree <= kind.per_node and (kind.nodes == 1 or kind.per_node % degree == 0)
+            for count in range(1, kind.nodes * (kind.per_node // degree) + 1)
+        ]
+
+    def list_all(self) -> None:
+        layers, groups = len(self.of.layers), self.groups()
+        for stages in range(1, layers + 1):
+            for inner in itertools.combinations(range(1, layers), stages - 1):
+                ends = [0, *inner, layers]
+                for chosen in itertools.product(groups, repeat=stages):
+                    taken = {name: 0 for name in self.of.kinds}
+                    for group in chosen:
+                        taken[group.kind] += self.devices(group)
+                    if any(taken[name] > kind.nodes * kind.per_node for name, kind in self.of.kinds.items()):
+                        continue
+                    for micro_batches in range(1, self.of.batch + 1):
+                        plan = [Stage(a, b, group) for a, b, group in zip(ends, ends[1:], chosen)]
+                        self.consider(plan, micro_batches)
+
+    def consider(self, plan: list[Stage], micro_batches: int) -> None:
+        time = self.iteration(plan, micro_batches)
+        if time is None:
+            return
+        self.plans += 1
+        self.best = min(self.best, time)
+        if len(plan) < 3 or micro_batches == 1:
+            self.best_exact = min(self.best_exact, time)
+
+
+def compiled(folder: Path, arguments: list[str], *more: str) -> dict | None:
+    command = [str(BINARY), "compile", *arguments, *more, "-o", str(folder / "out"), "--force", "--json"]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.returncode in (0, 2), run.stderr
+    return json.loads(run.stdout) if run.returncode == 0 else None
+
+
+def stated(prices: Prices, plan: dict) -> tuple[list[Stage], int]:
+    stages, begin = [], 0
+    for stage in plan["stages"]:
+        end = begin + len(stage["layers"])
+        degree = stage.get("shardDegree", 1)
+        kind = stage["replicas"][0]["devices"][0]["type"]
+        stages.append(Stage(begin, end, Group(kind, degree, len(stage["replicas"]))))
+        begin = end
+    return stages, plan["microBatches"]
+
+
+def kinds_of(stage: dict) -> set[str]:
+    return {device["type"] for replica in stage["replicas"] for device in replica["devices"]}
+
+
+def check_devices(instance: Instance, plan: dict) -> None:
+    """Each device is used once, and the devices of a replica are neighbours in a node."""
+    used = set()
+    for stage in plan["stages"]:
+        for replica in stage["replicas"]:
+            devices = replica["devices"]
+            assert len(devices) == stage.get("shardDegree", 1)
+            first = devices[0].get("index", 0)
+            assert first % len(devices) == 0
+            for offset, device in enumerate(devices):
+                place = (device["type"], device["node"], device.get("index", 0))
+                assert place[:2] == (devices[0]["type"], devices[0]["node"]) and place[2] == first + offset
+                assert place[2] < instance.kinds[place[0]].per_node
+                assert place not in used
+                used.add(place)
+
+
+def check(seed: int, folder: Path, found: dict | None, prices: Prices) -> bool:
+    """Whether the plan has stages of unequal degrees."""
+    if found is None:
+        assert prices.plans == 0, f"{seed}: no plan, and the list has {prices.plans}"
+        return False
+    seconds = found["iterationSeconds"]
+    check_devices(prices.of, found)
+    bound = prices.of.batch / found["lowerBound"]
+    assert bound <= prices.best_exact * (1 + 1e-9), f"{seed}: the bound is not one"
+    assert seconds <= prices.best_exact * 1.01, f"{seed}: more than 1 % behind"
+    if found.get("optimal"):
+        assert seconds <= prices.best_exact * (1 + 1e-9), f"{seed}: not optimal"
+    if any(len(kinds_of(stage)) > 1 for stage in found["stages"]):
+        return False  # such plans are not in the list
+    stages, micro_batches = stated(prices, found)
+    own = prices.iteration(stages, micro_batches)
+    assert own is not None, f"{seed}: the plan does not fit"
+    if len(stages) < 3 or micro_batches == 1:
+        assert seconds == pytest.approx(own, rel=1e-9), f"{seed}: the plan's time"
+    else:
+        assert seconds >= own * (1 - 1e-9)
+    assert seconds >= prices.best * (1 - 1e-9), f"{seed}: better than the best"
+    return len({stage.group.degree for stage in stages}) > 1
+
+
+def example(folder: Path) -> tuple[list[str], dict]:
+    """A body that one device has no room for, and a head that gains nothing from two."""
+    shard = {"degree": 2, "parameterBytes": 50e6, "activationBytes": 1e6}
+    head = {"degree": 2, "parameterBytes": 1e6, "activationBytes": 1e5}
+    instance = Instance(
+        [
+            {"name": "l0", "parameterBytes": 100e6, "activationBytes": 2e6, "shards": [shard]},
+            {"name": "l1", "parameterBytes": 1e6, "activationBytes": 1e5, "shards": [head]},
+        ],
+        [1e4],
+        {"a": Kind(1, 3, 200e6, (1e10, 1e-6))},
+        (1e9, 1e-5),
+        8,
+        {(layer, "a", degree): (0, 1e-3) for layer in (0, 1) for degree in (1, 2)},
+    )
+    arguments = instance.files(folder)
+    plan = compiled(folder, arguments)
+    assert plan is not None and [stage.get("shardDegree", 1) for stage in plan["stages"]] == [2, 1]
+    return arguments, plan
+
+
+def verified(folder: Path, arguments: list[str]) -> subprocess.CompletedProcess:
+    model, *costs = arguments[: arguments.index("--batch")]
+    command = [str(BINARY), "verify", str(folder / "out" / "plan.json"), "--model", model, *costs]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_the_checker_finds_planted_faults(tmp_path: Path):
+    arguments, plan = example(tmp_path)
+    run = verified(tmp_path, arguments)
+    assert run.returncode == 0, run.stdout + run.stderr
+    (tmp_path / "out" / "manifest.json").unlink(missing_ok=True)
+
+    def faulty(spoil) -> str:
+        spoiled = json.loads(json.dumps(plan))
+        spoil(spoiled)
+        (tmp_path / "out" / "plan.json").write_text(json.dumps(spoiled))
+        run = verified(tmp_path, arguments)
+        assert run.returncode == 2 or (run.returncode == 1 and "error" in run.stderr), run.stdout
+        return run.stdout + run.stderr
+
+    def device(of: dict, stage: int, number: int = 0) -> dict:
+        return of["stages"][stage]["replicas"][0]["devices"][number]
+
+    alone = device(plan, 1).get("index", 0)
+    inside = device(plan, 0, 1)["index"]
+    assert alone != inside
+    assert "the other stage" in faulty(lambda of: device(of, 1).update(index=inside))
+    assert "not in the cluster" in faulty(lambda of: device(of, 1).update(index=7))
+    assert "a replica of 2 devices" in faulty(lambda of: of["stages"][0].update(shardDegree=1))
+    assert "memory" in faulty(lambda of: of["stages"][0].update(memoryBytes=1e6))
+    assert "timing" in faulty(lambda of: of["stages"][0].update(forwardSeconds=1e-9))
+
+
+def test_degrees_of_a_file_are_asked_for(tmp_path: Path):
+    arguments, _ = example(tmp_path)
+    one = compiled(tmp_path, arguments, "--tensor-parallel", "1")
+    assert one is None, "a device has no room for the body"
+    two = compiled(tmp_path, arguments, "--tensor-parallel", "2")
+    assert two is not None and all(stage["shardDegree"] == 2 for stage in two["stages"])
+    joint = compiled(tmp_path, arguments, "--tensor-parallel", "auto", "--threads", "2")
+    assert joint == compiled(tmp_path, arguments, "--threads", "1")
+    refused = subprocess.run(
+        [str(BINARY), "compile", *arguments, "--tensor-parallel", "4", "-o", str(tmp_path / "o")],
+        capture_output=True,
+        text=True,
+    )
+    assert refused.returncode == 1 and "no layers of one of 4 devices" in refused.stderr
+
+
+@pytest.mark.parametrize("first", range(0, 120, 40))
+def test_plans_are_the_best_of_all_degrees(tmp_path: Path, first: int):
+    unequal = 0
+    for seed in range(first, first + 40):
+        instance = instance_of(seed)
+        prices = Prices(instance)
+        prices.list_all()
+        unequal += check(seed, tmp_path, compiled(tmp_path, instance.files(tmp_path)), prices)
+    assert unequal > 2, "instances should have plans with unequal degrees"
