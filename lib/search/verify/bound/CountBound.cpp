@@ -98,7 +98,7 @@ public:
 private:
   static constexpr double wide = 0.03, worthHalving = 4e-3, near = 0.985, farthest = 0.9;
   static constexpr int fewSteps = 16, manySteps = 32;
-  static constexpr size_t fewStates = 128, manyStates = 1024;
+  static constexpr size_t fewStates = 256, manyStates = 2048;
 
   /// States cost more than halving the cell: they are worth it near the goal, or in the end.
   double byStates(const NeighbourBound &paths, double least, bool isNarrow) {

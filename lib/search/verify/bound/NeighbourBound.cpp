@@ -173,7 +173,8 @@ bool NeighbourBound::isNoWorse(const BoundStep &a, const BoundStep &b) const {
          a.price <= b.price && covers(a.choice, b.choice);
 }
 
-/// Drops stages that others of the same layers are no worse than.
+/// Drops stages that others of the same layers are no worse than, and sorts those that are left
+/// into runs.
 void NeighbourBound::dropWorse() {
   std::vector<BoundStep> kept;
   size_t first = 0;
@@ -185,6 +186,9 @@ void NeighbourBound::dropWorse() {
                      [&](const BoundStep &other) { return isNoWorse(other, step); }))
       kept.push_back(step);
   }
+  llvm::stable_sort(kept, [](const BoundStep &a, const BoundStep &b) {
+    return std::tie(a.begin, a.choice, a.passes) < std::tie(b.begin, b.choice, b.passes);
+  });
   steps = std::move(kept);
 }
 
@@ -204,6 +208,60 @@ double NeighbourBound::gradientOf(int from, const BoundStep &step) const {
       cut.backwardBytes, cut.fixedGradientBytes, /*back=*/true);
 }
 
+/// Whether what a stage before them sends takes the same time for both.
+static bool haveOneInput(const BoundStep &a, const BoundStep &b) {
+  return a.begin == b.begin && a.choice == b.choice;
+}
+
+size_t NeighbourBound::firstOfRun(size_t end) const {
+  size_t first = end - 1;
+  while (first > 0 && haveOneInput(steps[first - 1], steps[end - 1]))
+    --first;
+  return first;
+}
+
+size_t NeighbourBound::endOfRun(size_t first) const {
+  size_t end = first + 1;
+  while (end < steps.size() && haveOneInput(steps[end], steps[first]))
+    ++end;
+  return end;
+}
+
+/// The number of stages of a run whose passes take at most `most` seconds.
+size_t NeighbourBound::lengthWithin(size_t first, size_t end, double most) const {
+  const auto within = [most](const BoundStep &step) { return step.passes <= most; };
+  return size_t(
+      std::partition_point(steps.begin() + long(first), steps.begin() + long(end), within) -
+      (steps.begin() + long(first)));
+}
+
+/// What is behind a run's begin takes at least, but for what its stages receive: by the number of
+/// stages, those with the shortest passes, that may be chosen.
+void NeighbourBound::addLeasts(std::vector<LeastOfRun> &leasts, size_t first, size_t end, bool pays,
+                               double least, const Rests &rests) const {
+  const double each = pays ? second : 1;
+  LeastOfRun now;
+  leasts.assign(1, now);
+  for (size_t i = first; i < end; ++i) {
+    const BoundStep &step = steps[i];
+    const BoundRest &after = rests[indexOf(step.end, step.choice)];
+    const double payment = pays ? own(step, least) : 0;
+    const double full = each * step.passes + payment + after.fill;
+    const double exposed = full + each * step.sync;
+    const double ahead = each * step.forward + payment + after.forward;
+    if (full < now.rest.fill) {
+      now.rest.fill = full;
+      now.via.fill = int(i);
+    }
+    if (std::max(exposed, ahead) < now.rest.forward) {
+      now.rest.forward = std::max(exposed, ahead);
+      now.via.forward = int(i);
+      now.via.goesOn = ahead > exposed;
+    }
+    leasts.push_back(now);
+  }
+}
+
 NeighbourBound::Rests NeighbourBound::restsFor(bool pays, double least,
                                                std::vector<Via> *via) const {
   const int last = bounds.cutCount() - 1;
@@ -211,28 +269,29 @@ NeighbourBound::Rests NeighbourBound::restsFor(bool pays, double least,
   Rests result((size_t(last) + 1) * choices.size(), {infinity, infinity});
   for (int choice = 0; choice < int(choices.size()); ++choice)
     result[indexOf(last, choice)] = {0, -infinity};
-  for (size_t i = steps.size(); i-- > 0;) {
-    const BoundStep &step = steps[i];
-    const BoundRest &after = result[indexOf(step.end, step.choice)];
-    const double payment = pays ? own(step, least) : 0;
+  std::vector<LeastOfRun> leasts;
+  for (size_t first = 0, end = steps.size(); end > 0; end = first) {
+    first = firstOfRun(end);
+    addLeasts(leasts, first, end, pays, least, result);
+    const BoundStep &step = steps[first];
     for (int from = firstBefore(step); from <= lastBefore(step); ++from) {
       const double receive = receiveOf(from, step);
-      if (step.passes + receive > cell.high)
-        continue;
-      const double alone = each * (step.passes + receive) + payment;
-      const double full = alone + each * gradientOf(from, step) + after.fill;
-      const double exposed = alone + each * step.sync + after.fill;
-      const double ahead = each * (step.forward + receive) + payment + after.forward;
-      BoundRest &rest = result[indexOf(step.begin, from)];
-      Via unused, &here = via ? (*via)[indexOf(step.begin, from)] : unused;
-      if (full < rest.fill) {
-        rest.fill = full;
-        here.fill = int(i);
+      const LeastOfRun &of = leasts[lengthWithin(first, end, cell.high - receive)];
+      const size_t index = indexOf(step.begin, from);
+      BoundRest &rest = result[index];
+      const double fill = of.rest.fill + each * (receive + gradientOf(from, step));
+      const double forward = of.rest.forward + each * receive;
+      if (fill < rest.fill) {
+        rest.fill = fill;
+        if (via)
+          (*via)[index].fill = of.via.fill;
       }
-      if (std::max(exposed, ahead) < rest.forward) {
-        rest.forward = std::max(exposed, ahead);
-        here.forward = int(i);
-        here.goesOn = ahead > exposed;
+      if (forward < rest.forward) {
+        rest.forward = forward;
+        if (via) {
+          (*via)[index].forward = of.via.forward;
+          (*via)[index].goesOn = of.via.goesOn;
+        }
       }
     }
   }
@@ -297,6 +356,13 @@ bool NeighbourBound::advance(const std::vector<double> &surplus, double length,
   return std::all_of(now.begin(), now.end(), [](double each) { return each < largest; });
 }
 
+size_t NeighbourBound::workOfRests() const {
+  size_t runs = 0;
+  for (size_t first = 0; first < steps.size(); first = endOfRun(first))
+    ++runs;
+  return steps.size() + runs * choices.size();
+}
+
 /// Polyak's steps towards the goal.
 double NeighbourBound::improve(int most, size_t &work) {
   constexpr double beyond = 1.002, leastStride = 0.2;
@@ -308,7 +374,7 @@ double NeighbourBound::improve(int most, size_t &work) {
     setMultipliers(now);
     std::vector<Via> via(size_t(bounds.cutCount()) * choices.size());
     const Rests rests = restsFor(true, cell.least, &via);
-    work += steps.size() * choices.size();
+    work += workOfRests();
     const double value = rootOf(rests);
     if (value >= goal || !std::isfinite(value))
       return goal;
@@ -329,6 +395,20 @@ double NeighbourBound::improve(int most, size_t &work) {
   return std::min(bound, goal);
 }
 
+/// What paths to the begin of `step` take at least, by the stage before it.
+void NeighbourBound::addArrivals(std::vector<Arrival> &arrivals, const BoundStep &step, double each,
+                                 const Rests &before) const {
+  arrivals.clear();
+  for (int from = firstBefore(step); from <= lastBefore(step); ++from) {
+    const BoundRest &to = before[indexOf(step.begin, from)];
+    const double receive = receiveOf(from, step);
+    if (std::isfinite(to.fill))
+      arrivals.push_back(
+          {receive,
+           {to.fill + each * (receive + gradientOf(from, step)), to.forward + each * receive}});
+  }
+}
+
 /// The least path through each stage: seconds, with payments or without.
 std::vector<double> NeighbourBound::leastThrough(bool pays) const {
   const double each = pays ? second : 1;
@@ -336,23 +416,25 @@ std::vector<double> NeighbourBound::leastThrough(bool pays) const {
   Rests before(behind.size(), {infinity, infinity});
   before[indexOf(0, 0)] = {0, 0};
   std::vector<double> result(steps.size(), infinity);
-  for (size_t i = 0; i < steps.size(); ++i) {
-    const BoundStep &step = steps[i];
-    const BoundRest &after = behind[indexOf(step.end, step.choice)];
-    BoundRest &here = before[indexOf(step.end, step.choice)];
-    const double payment = pays ? own(step, cell.least) : 0;
-    for (int from = firstBefore(step); from <= lastBefore(step); ++from) {
-      const BoundRest &to = before[indexOf(step.begin, from)];
-      const double receive = receiveOf(from, step);
-      if (!std::isfinite(to.fill) || step.passes + receive > cell.high)
-        continue;
-      const double fill =
-          payment + each * (step.passes + receive) +
-          std::max(to.fill + each * gradientOf(from, step), to.forward + each * step.sync);
-      const double forward = payment + each * (step.forward + receive) + to.forward;
-      here.fill = std::min(here.fill, fill);
-      here.forward = std::min(here.forward, forward);
-      result[i] = std::min(result[i], std::max(fill + after.fill, forward + after.forward));
+  std::vector<Arrival> arrivals;
+  for (size_t first = 0, end = 0; first < steps.size(); first = end) {
+    end = endOfRun(first);
+    addArrivals(arrivals, steps[first], each, before);
+    for (size_t i = first; i < end; ++i) {
+      const BoundStep &step = steps[i];
+      const BoundRest &after = behind[indexOf(step.end, step.choice)];
+      BoundRest &here = before[indexOf(step.end, step.choice)];
+      const double payment = pays ? own(step, cell.least) : 0;
+      for (const Arrival &from : arrivals) {
+        if (step.passes + from.receive > cell.high)
+          continue;
+        const double fill = payment + each * step.passes +
+                            std::max(from.before.fill, from.before.forward + each * step.sync);
+        const double forward = payment + each * step.forward + from.before.forward;
+        here.fill = std::min(here.fill, fill);
+        here.forward = std::min(here.forward, forward);
+        result[i] = std::min(result[i], std::max(fill + after.fill, forward + after.forward));
+      }
     }
   }
   return result;

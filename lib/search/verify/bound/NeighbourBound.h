@@ -5,6 +5,7 @@
 #include "search/verify/bound/PathBound.h"
 
 #include <array>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -53,7 +54,7 @@ public:
   int numberOfMicroBatches() const { return microBatches; }
   bool isPaid() const { return paysMoney; }
   const BoundStep::Devices &devices() const { return available; }
-  /// The stages, by begin, then end.
+  /// The stages: by begin, then devices, then the seconds of their passes.
   const std::vector<BoundStep> &all() const { return steps; }
   size_t choiceCount() const { return choices.size(); }
   /// The index of a rest behind `cut` and a stage on `choice`; 0: no stage.
@@ -81,6 +82,17 @@ private:
     int fill = -1, forward = -1;
     bool goesOn = false;
   };
+  /// The least of a run: stages that begin at the same cut on the same devices.
+  struct LeastOfRun {
+    BoundRest rest{std::numeric_limits<double>::infinity(),
+                   std::numeric_limits<double>::infinity()};
+    Via via;
+  };
+  /// A stage before: what it takes to receive from it, and the least up to there with that.
+  struct Arrival {
+    double receive = 0;
+    BoundRest before;
+  };
   struct Neighbours {
     std::vector<NeighbourLink> links; // by the choice behind, then that before
     std::vector<bool> covers;         // by both choices
@@ -102,6 +114,15 @@ private:
     return step.begin > 0 ? int(choices.size()) - 1 : 0;
   }
   Rests restsFor(bool pays, double least, std::vector<Via> *via) const;
+  size_t firstOfRun(size_t end) const;
+  size_t endOfRun(size_t first) const;
+  size_t lengthWithin(size_t first, size_t end, double most) const;
+  void addLeasts(std::vector<LeastOfRun> &leasts, size_t first, size_t end, bool pays, double least,
+                 const Rests &rests) const;
+  void addArrivals(std::vector<Arrival> &arrivals, const BoundStep &step, double each,
+                   const Rests &before) const;
+  /// The pairs of neighbours, and the stages, that a call of restsFor looks at.
+  size_t workOfRests() const;
   double rootOf(const Rests &rests) const;
   std::vector<double> surplusOf(const Rests &rests, const std::vector<Via> &via) const;
   bool isFree(size_t multiplier) const;
