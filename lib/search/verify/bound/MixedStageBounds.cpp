@@ -36,10 +36,11 @@ const std::vector<double> &StageBounds::perSample(int type, int64_t batch, int m
     return before;
   before.assign(size_t(cutCount()), 0);
   const std::vector<int64_t> shares = sharesOf(batch);
+  const std::vector<const Times *> &times = timesByShare(type, batch);
   for (int cut = 0; cut + 1 < cutCount(); ++cut) {
     double least = shares.empty() ? 0 : infinity;
     for (size_t i = 0; i + 1 < shares.size(); ++i)
-      least = std::min(least, computingOf(timesOf(type, shares[i]), cut, cut + 1, microBatches) /
+      least = std::min(least, computingOf(*times[i], cut, cut + 1, microBatches) /
                                   double(shares[i + 1] - 1));
     before[size_t(cut) + 1] = before[size_t(cut)] + least;
   }
@@ -60,6 +61,64 @@ double StageBounds::quickMixedTime(const DeviceChoice &choice, int begin, int en
   return double(batch) / rate;
 }
 
+const std::vector<const StageBounds::Times *> &StageBounds::timesByShare(int type, int64_t batch) {
+  std::vector<const Times *> &times = byShare[{type, batch}];
+  if (times.empty()) {
+    const std::vector<int64_t> shares = sharesOf(batch);
+    for (size_t i = 0; i + 1 < shares.size(); ++i)
+      times.push_back(&timesOf(type, shares[i]));
+  }
+  return times;
+}
+
+/// The devices of one type in a mixed stage, and the shares that may fit there. Times do not fall
+/// with the share, so that few of them have to be worked out.
+struct StageBounds::SharesOnType {
+  const StageBounds &bounds;
+  const int devices, begin, end, microBatches;
+  const std::vector<const Times *> &all; // by share
+  size_t count = 0;                      // of shares that fit
+  std::vector<double> least;             // where times may fall: of a share or a larger one
+
+  double timeOf(size_t share) const {
+    return least.empty() ? bounds.computingOf(*all[share], begin, end, microBatches) : least[share];
+  }
+  /// The number of shares with a property that larger ones lack first.
+  template <typename Property> size_t countWith(Property has) const {
+    size_t from = 0, to = count;
+    while (from < to) {
+      const size_t middle = (from + to) / 2;
+      if (has(timeOf(middle)))
+        from = middle + 1;
+      else
+        to = middle;
+    }
+    return from;
+  }
+  void findLeast() {
+    std::vector<double> own;
+    for (size_t share = 0; share < count; ++share)
+      own.push_back(timeOf(share));
+    for (size_t share = own.size(); share-- > 1;)
+      own[share - 1] = std::min(own[share - 1], own[share]);
+    least = std::move(own);
+  }
+};
+
+/// The number of shares, the smallest ones, for which a device of `type` may have memory.
+size_t StageBounds::fittingShares(const std::vector<int64_t> &shares, const DeviceChoice &choice,
+                                  int type, int begin, int end, int inFlight) const {
+  const std::vector<ExecutionMode> modes = admittedModes(plan, choice.most);
+  auto fitsSomehow = [&](int64_t share) {
+    return any_of(modes, [&](const ExecutionMode &mode) {
+      return fits(begin, end, type, choice.most, /*rowsAreEven=*/false, double(share), inFlight,
+                  mode);
+    });
+  };
+  return size_t(std::partition_point(shares.begin(), shares.end() - 1, fitsSomehow) -
+                shares.begin());
+}
+
 /// The least time of one micro-batch on devices of several types, for any shares: the largest share
 /// that each device finishes in time, and has memory for, adds up to the micro-batch. 0 if there
 /// are too many shares to look at.
@@ -69,39 +128,37 @@ double StageBounds::mixedTime(const DeviceChoice &choice, int begin, int end, in
   const std::vector<int64_t> shares = sharesOf(batch);
   if (shares.empty())
     return 0;
-  const std::vector<ExecutionMode> modes = admittedModes(plan, choice.most);
-  std::vector<double> times;                           // that a share may take
-  std::vector<std::pair<int, std::vector<double>>> by; // devices, and the times by share
-  for (auto [type, count] : choice.slots) {
-    std::vector<double> &own = by.emplace_back(count, std::vector<double>()).second;
-    for (size_t i = 0; i + 1 < shares.size(); ++i) {
-      const double share = double(shares[i]);
-      const double time = computingOf(timesOf(type, shares[i]), begin, end, microBatches);
-      const bool mayFit = any_of(modes, [&, type = type](const ExecutionMode &mode) {
-        return fits(begin, end, type, choice.most, /*rowsAreEven=*/false, share, inFlight, mode);
-      });
-      if (!mayFit || !std::isfinite(time))
-        break;
-      own.push_back(time);
-      times.push_back(time);
-    }
-    if (own.empty())
-      return infinity;                    // every device has samples
-    for (size_t i = own.size(); i-- > 1;) // times may fall with more samples
-      own[i - 1] = std::min(own[i - 1], own[i]);
+  std::vector<SharesOnType> types;
+  for (auto [type, devices] : choice.slots) {
+    types.push_back({*this,
+                     devices,
+                     begin,
+                     end,
+                     microBatches,
+                     timesByShare(type, batch),
+                     fittingShares(shares, choice, type, begin, end, inFlight),
+                     {}});
+    SharesOnType &own = types.back();
+    if (mayFall)
+      own.findLeast();
+    own.count = own.countWith([](double time) { return std::isfinite(time); });
+    if (own.count == 0)
+      return infinity; // every device has samples
   }
-  llvm::sort(times);
   auto suffices = [&](double time) {
     int64_t sum = 0;
-    for (const auto &[devices, own] : by) {
-      const size_t count = std::upper_bound(own.begin(), own.end(), time) - own.begin();
-      sum += count ? devices * (shares[count] - 1) : 0;
-    }
+    for (const SharesOnType &each : types)
+      if (const size_t count = each.countWith([time](double other) { return other <= time; }))
+        sum += each.devices * (shares[count] - 1);
     return sum >= batch;
   };
-  auto found = std::partition_point(times.begin(), times.end(),
-                                    [&](double time) { return !suffices(time); });
-  return found == times.end() ? infinity : *found;
+  double result = infinity;
+  for (const SharesOnType &each : types) {
+    const size_t fewer = each.countWith([&](double time) { return !suffices(time); });
+    if (fewer < each.count)
+      result = std::min(result, each.timeOf(fewer));
+  }
+  return result;
 }
 
 } // namespace heterplan

@@ -321,11 +321,12 @@ void StageBounds::addStages(StageList &list, const BoundLimits &limits) {
 void StageBounds::addBlocks(StageList &list) {
   const int last = cutCount() - 1, m = list.microBatches;
   std::vector<double> weights(cluster.types.size(), 0);
+  std::vector<const Times *> times; // by choice
   for (const DeviceChoice &choice : list.choices) {
+    times.push_back(choice.isMixed() ? nullptr : &timesOf(choice.type(), choice.share));
     if (choice.isMixed())
       continue;
-    const double time =
-        computingOf(timesOf(choice.type(), choice.share), 0, last, m) * choice.fewest;
+    const double time = computingOf(*times.back(), 0, last, m) * choice.fewest;
     if (time > 0 && std::isfinite(time))
       weights[size_t(choice.type())] = std::max(weights[size_t(choice.type())], 1 / time);
   }
@@ -341,9 +342,8 @@ void StageBounds::addBlocks(StageList &list) {
       const DeviceChoice &choice = list.choices[i];
       if (choice.wholeModelOnly)
         continue;
-      const double time = choice.isMixed()
-                              ? quickMixedTime(choice, cut, cut + 1, m)
-                              : computingOf(timesOf(choice.type(), choice.share), cut, cut + 1, m);
+      const double time = choice.isMixed() ? quickMixedTime(choice, cut, cut + 1, m)
+                                           : computingOf(*times[i], cut, cut + 1, m);
       double weight = 0;
       for (auto [type, slots] : choice.slots)
         weight += weights[size_t(type)] * slots;
@@ -385,6 +385,7 @@ StageList StageBounds::begin(int microBatches) {
   result.microBatches = microBatches;
   result.choices = devices->choicesFor(batchOf(microBatches));
   samples.clear();
+  byShare.clear();
   for (const DeviceChoice &choice : result.choices) {
     double price = cluster.types[size_t(choice.type())].price.value() * choice.fewest;
     if (choice.isMixed())

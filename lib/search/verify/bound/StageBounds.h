@@ -101,6 +101,11 @@ private:
   void addAlone(StageList &list, double iteration, double price) const;
   int64_t batchOf(int microBatches) const;
   std::vector<int64_t> sharesOf(int64_t batch) const;
+  /// The times of each share that sharesOf() lists.
+  const std::vector<const Times *> &timesByShare(int type, int64_t batch);
+  struct SharesOnType;
+  size_t fittingShares(const std::vector<int64_t> &shares, const DeviceChoice &choice, int type,
+                       int begin, int end, int inFlight) const;
   const std::vector<double> &perSample(int type, int64_t batch, int microBatches);
   double quickMixedTime(const DeviceChoice &choice, int begin, int end, int microBatches);
   double mixedTime(const DeviceChoice &choice, int begin, int end, int microBatches, int inFlight);
@@ -118,6 +123,7 @@ private:
   std::map<std::pair<int, int64_t>, Times> known;
   /// By type and micro-batch, for the number of micro-batches in hand.
   std::map<std::pair<int, int64_t>, std::vector<double>> samples;
+  std::map<std::pair<int, int64_t>, std::vector<const Times *>> byShare; // likewise
   std::map<std::tuple<int, int, int64_t>, std::optional<LayerCost>> layers;
 };
 
