@@ -160,12 +160,17 @@ def unet() -> tuple[nn.Module, dict[str, Tensor]]:
     return UNet(), {"image": torch.zeros(SAMPLES, 1, 572, 572, device="meta")}
 
 
+DROPOUT = "_dropout"  # at the end of a model's name: attention drops scores, so that it is not fused
+
+
 def vision(name: str) -> Callable[[], tuple[nn.Module, dict[str, Tensor]]]:
     def build() -> tuple[nn.Module, dict[str, Tensor]]:
         import timm
 
         size = {"inception_v3": 299, "efficientnet_b4": 380}.get(name, 224)
-        model = timm.create_model(name, pretrained=False)
+        architecture = name.removesuffix(DROPOUT)
+        options = {"attn_drop_rate": 0.1} if architecture != name else {}
+        model = timm.create_model(architecture, pretrained=False, **options)
         return model, {"x": torch.zeros(SAMPLES, 3, size, size, device="meta")}
 
     return build

@@ -23,10 +23,15 @@ FAMILIES = {
 # read "phase2/bin_size_64"), and half of the tokens of the data would be padding at 512 (Krell et
 # al., arXiv 2107.02027). The batches are 256 + 64 / 2 tokens long in the mean.
 BINNED = {("dle", "bert_large_pre512"): "bert_large_pre288"}
-# NeuSight's models are those of transformers with its default dropout, and attention by products and a
-# softmax, as attention with dropout is planned.
+# Attention by products and a softmax, as attention with dropout is planned. NeuSight's models are those of
+# transformers with its default dropout. The rows of timm are of PyTorch 1.12, which has no fused attention.
 UNFUSED = {
-    ("neusight", name): f"{name}_dropout" for name in ("gpt2_large_1024", "gpt3_xl_2048", "gpt3_27_2048", "opt_13_2048")
+    (source, name): f"{name}_dropout"
+    for source, names in {
+        "neusight": ("gpt2_large_1024", "gpt3_xl_2048", "gpt3_27_2048", "opt_13_2048"),
+        "timm": ("vit_base_patch16_224", "vit_base_patch32_224", "vit_large_patch16_224", "swin_tiny_patch4_window7_224"),
+    }.items()
+    for name in names
 }  # fmt: skip
 
 

@@ -73,12 +73,13 @@ struct Pass {
 
 class Kernels {
 public:
-  Kernels(const DeviceType &device, const KernelSetting &setting)
+  /// `isTransformed`: convolutions have kernels that transform their operands.
+  Kernels(const DeviceType &device, const KernelSetting &setting, bool isTransformed)
       : rates(kernelRates(device, setting.precision)), isHalf(heterplan::isHalf(setting.precision)),
         units(!rates.hasUnits ? Units::Fp32
               : isHalf        ? Units::Half
                               : Units::Tf32),
-        isFirst(setting.format == MemoryFormat::ChannelsFirst) {}
+        isFirst(setting.format == MemoryFormat::ChannelsFirst), isTransformed(isTransformed) {}
 
   Seconds forward(const KernelWork &kernel, double samples) const {
     Bytes activations = isHalf ? kernel.autocastForward : kernel.forwardBytes;
@@ -113,6 +114,7 @@ private:
   bool isHalf;
   Units units;
   bool isFirst;
+  bool isTransformed;
 
   /// The share of the rate of products where nobody states their size; 0: such kernels only move
   /// bytes.
@@ -180,7 +182,7 @@ private:
         : units == Units::Tf32 ? fitted::convolutionTf32
                                : fitted::convolutionFp32;
     if (kernel.product.groups <= 1)
-      return share;
+      return units == Units::Fp32 && isTransformed ? share * fitted::transformed : share;
     bool isOdd =
         units == Units::Half && !isFirst && std::fmod(std::log2(kernel.product.columns), 1);
     return share * fitted::grouped * (isOdd ? fitted::oddGroups : 1);
@@ -251,7 +253,7 @@ KernelRates kernelRates(const DeviceType &device, Precision precision) {
 
 PassTimes kernelTimes(const Layer &layer, const DeviceType &device, Samples samples,
                       const KernelSetting &setting) {
-  const Kernels kernels(device, setting);
+  const Kernels kernels(device, setting, layer.convolutionBytes > Bytes());
   const double count = double(samples.value());
   const Seconds host(fitted::hostMicroseconds * 1e-6);
   PassTimes times;

@@ -66,6 +66,20 @@ TEST(KernelModel, SixteenBitsUseTheirUnits) {
                    forward(layer, 64, {Precision::Fp16, {}}));
 }
 
+TEST(KernelModel, TransformedConvolutionsMultiplyLess) {
+  Layer plain = product(1024, 512, 4608);
+  plain.kind = plain.kernels[0].kind = LayerKind::Convolution;
+  Layer transformed = plain;
+  transformed.convolutionBytes = Bytes(1);
+  const double saved = forward(plain, 64) / forward(transformed, 64);
+  EXPECT_GT(saved, 1.1);
+  EXPECT_LT(saved, 2.25); // F(2x2, 3x3) multiplies 2.25 times less
+  EXPECT_DOUBLE_EQ(forward(plain, 64, {Precision::Bf16, {}}),
+                   forward(transformed, 64, {Precision::Bf16, {}}));
+  plain.kernels[0].product.groups = transformed.kernels[0].product.groups = 2;
+  EXPECT_DOUBLE_EQ(forward(plain, 64), forward(transformed, 64));
+}
+
 TEST(KernelModel, KernelsOfALayerAddUp) {
   Layer layer = product(1024, 4096, 4096);
   double alone = forward(layer, 64);
