@@ -235,8 +235,8 @@ size_t NeighbourBound::lengthWithin(size_t first, size_t end, double most) const
       (steps.begin() + long(first)));
 }
 
-/// What is behind a run's begin takes at least, but for what its stages receive: by the number of
-/// stages, those with the shortest passes, that may be chosen.
+/// The least behind the begin of a run, but for what its stages receive: by the number of stages,
+/// those with the shortest passes, that may be chosen.
 void NeighbourBound::addLeasts(std::vector<LeastOfRun> &leasts, size_t first, size_t end, bool pays,
                                double least, const Rests &rests) const {
   const double each = pays ? second : 1;
@@ -395,7 +395,7 @@ double NeighbourBound::improve(int most, size_t &work) {
   return std::min(bound, goal);
 }
 
-/// What paths to the begin of `step` take at least, by the stage before it.
+/// The least of paths to the begin of `step`, by the stage before it.
 void NeighbourBound::addArrivals(std::vector<Arrival> &arrivals, const BoundStep &step, double each,
                                  const Rests &before) const {
   arrivals.clear();
