@@ -85,8 +85,8 @@ double SeparatedLines::real(size_t index, const char *what) {
     return 0;
   if (text.size() > 40 || text.getAsDouble(number) || !std::isfinite(number) || number < 0 ||
       number > 1e18) {
-    refuse(index, Twine(what) + " is '" + text.take_front(100) +
-                      "'; a number that is not negative is accepted");
+    refuse(index,
+           Twine(what) + " is '" + text.take_front(100) + "'; numbers from 0 to 1e18 are accepted");
     return 0;
   }
   return number;

@@ -62,5 +62,5 @@ TEST(SeparatedLines, ReadsNumbersAndMissingValues) {
   EXPECT_EQ(test.lines.real(4, "e"), 0);
   test.lines.expect("a later form");
   EXPECT_EQ(test.error(),
-            "t.csv:1:17: error: [HP1216] e is 'x'; a number that is not negative is accepted");
+            "t.csv:1:17: error: [HP1216] e is 'x'; numbers from 0 to 1e18 are accepted");
 }

@@ -127,7 +127,7 @@ constexpr const char *forms =
 double stated(SeparatedLines &lines, size_t column, const char *what) {
   if (lines.isMissing(column))
     lines.refuse(column, Twine(what) + " is '" + lines.field(column).take_front(100) +
-                             "'; a number that is not negative is accepted");
+                             "'; numbers from 0 to 1e18 are accepted");
   return lines.real(column, what);
 }
 

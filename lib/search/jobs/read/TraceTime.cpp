@@ -16,6 +16,13 @@ double daysOf(int year, int month, int day) {
   int leapDays = yearOfEra / 4 - yearOfEra / 100;
   return era * 146097.0 + yearOfEra * 365 + leapDays + dayOfYear - 719468;
 }
+
+int daysIn(int year, int month) {
+  bool isLeap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+  if (month == 2)
+    return isLeap ? 29 : 28;
+  return month == 4 || month == 6 || month == 9 || month == 11 ? 30 : 31;
+}
 } // namespace
 
 std::optional<double> secondsOf(StringRef text) {
@@ -32,8 +39,8 @@ std::optional<double> secondsOf(StringRef text) {
       parts[part] = parts[part] * 10 + (text[i] - '0');
     }
   auto [year, month, day, hour, minute, second] = parts;
-  fits &= year >= 1970 && month >= 1 && month <= 12 && day >= 1 && day <= 31 && hour < 24 &&
-          minute < 60 && second <= 60;
+  fits &= year >= 1970 && month >= 1 && month <= 12 && day >= 1 && day <= daysIn(year, month) &&
+          hour < 24 && minute < 60 && second <= 60;
   if (!fits)
     return std::nullopt;
   return daysOf(year, month, day) * 86400 + hour * 3600 + minute * 60 + second;

@@ -98,7 +98,7 @@ TEST(JobsTraces, gavelReadsOddCells) {
   EXPECT_DOUBLE_EQ(jobOf("3", "").utility.value, 3 * jobOf("1", "").utility.value);
   for (const char *line :
        {"A3C\tr\td\t-n\t0\t7\t1\t\t-1\t0\n", "A3C\tr\td\t-n\t0\t7\t1\t1\t-1\t\n"})
-    EXPECT_NE(trace.errorOf("gavel", line).find("is ''; a number"), std::string::npos) << line;
+    EXPECT_NE(trace.errorOf("gavel", line).find("is ''; numbers"), std::string::npos) << line;
 }
 
 TEST(JobsTraces, gavelNamesTheJobTypesThatItKnows) {
@@ -264,6 +264,10 @@ TEST(JobsTraces, HeliosTellsGpusCoresAndTimes) {
   EXPECT_EQ(workload.jobs[0].work(), 200);
   EXPECT_EQ(workload.jobs[0].worker, (jobs::Demand{4000, 0, 1}));
   EXPECT_EQ(workload.jobs[1].worker, (jobs::Demand{4000, 0, 0}));
+  for (const char *day : {"2021-02-29", "1900-01-01", "2020-04-31", "2020-00-10", "2020-13-01"}) {
+    std::string date = header + "7,u,v,2,8,1,C," + day + " 00:00:00,,,100,60\n";
+    EXPECT_NE(trace.errorOf("helios", date).find("must be a time"), std::string::npos) << day;
+  }
   std::string wrong = trace.errorOf("helios", header + "7,u,v,2,8,1,C,yesterday,,,100,60\n");
   EXPECT_EQ(wrong.find("jobs.trace:2:15: error: [HP1216] submit_time is 'yesterday'"), 0u) << wrong;
   std::string other = trace.errorOf("helios", "job_id,gpu_num,cpu_num,submitted,duration\n");
