@@ -13,6 +13,7 @@ namespace heterplan::jobs {
 namespace {
 constexpr int never = std::numeric_limits<int>::max();
 constexpr double mostWork = 1e5; // looks at a site in a slot, of one decision
+constexpr double looksOfRow = 5; // that take as long as taking a row or giving it back
 } // namespace
 
 Replanner::Replanner(Problem &problem, Prices prices, const OfferOptions &offers, Replan replan,
@@ -31,6 +32,7 @@ void Replanner::put(int job, const Slots &slots) {
   if (problem.restartShare(job) < 1) // a slot that continues the one before trains more
     trim(problem, job, plan);
   for (auto slot = plan.slots.lower_bound(now); slot != plan.slots.end(); ++slot) {
+    spent += looksOfRow * double(slot->second.size());
     cost += costOfRows(problem, job, slot->second,
                        {prices.freeIn(slot->first), prices.inSlot(slot->first), prices.growth()});
     prices.take(job, slot->first, slot->second);
@@ -45,6 +47,7 @@ Replanner::Slots Replanner::takeOut(int job) {
   Slots slots(plan.slots.lower_bound(now), plan.slots.end());
   for (const auto &[slot, rows] : slots) {
     prices.giveBack(job, slot, rows);
+    spent += looksOfRow * double(rows.size());
     cost -=
         costOfRows(problem, job, rows, {prices.freeIn(slot), prices.inSlot(slot), prices.growth()});
   }
