@@ -8,20 +8,22 @@ RangeTable::RangeTable(const LayerGraph &graph, std::vector<int> positions, bool
     : graph(graph), countsSums(countsSums), cuts(std::move(positions)),
       tied(graph.tiedParameters()) {
   const std::vector<Cut> all = graph.cuts();
+  const std::vector<bool> mayPart = graph.allowedCuts(); // a stage, or a segment of one
   for (int position : cuts)
     crossings.push_back(all[size_t(position)]);
   for (int begin = 0; begin + 1 < count(); ++begin) {
     std::vector<RangeFacts> &row = rows.emplace_back();
     RangeFacts facts;
     Bytes through{}, most{}; // activations, and with the workspace of the last layer
+    Bytes unit{};
     for (int end = begin + 1; end < count(); ++end) {
-      Bytes unit{};
       for (int layer = layerAt(end - 1); layer < layerAt(end); ++layer) {
+        if (mayPart[size_t(layer)])
+          unit = Bytes();
         addLayer(layer, facts, unit);
         through += graph.layers[size_t(layer)].activationBytes;
         most = std::max(most, through + graph.layers[size_t(layer)].workspaceBytes);
       }
-      facts.largestUnit = std::max(facts.largestUnit, unit);
       facts.workspaceLast = std::max(through, most) - through;
       row.push_back(facts);
       addTied(layerAt(begin), layerAt(end), row.back());
@@ -47,6 +49,7 @@ void RangeTable::addLayer(int index, RangeFacts &facts, Bytes &unit) const {
   facts.buffers += layer.bufferBytes;
   facts.activations += layer.activationBytes;
   unit += layer.activationBytes;
+  facts.largestUnit = std::max(facts.largestUnit, unit);
   facts.workspace = std::max(facts.workspace, layer.workspaceBytes);
   facts.convolution = std::max(facts.convolution, layer.convolutionBytes);
 }

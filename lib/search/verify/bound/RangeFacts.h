@@ -19,7 +19,7 @@ struct RangeFacts {
   Bytes summed{};
   TableRows lookups{}; // of a sample
   Bytes buffers{}, activations{};
-  Bytes largestUnit{}; // activations of layers that no cut parts
+  Bytes largestUnit{}; // activations of layers that no segment parts
   Bytes workspace{}, convolution{};
   Bytes workspaceLast{}; // beyond the activations that have been freed by then
 };
