@@ -14,18 +14,22 @@ namespace heterplan {
 
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double tolerance = 1 + 1e-9; // of sums of doubles
 } // namespace
 
 /// Shares of up to `batch` samples to look at, ascending, and one more behind them: all of them,
 /// or, of many, some. Times do not fall then, so that a share takes at least what the one before it
 /// does. Empty: they may fall, and there are too many.
-std::vector<int64_t> StageBounds::sharesOf(int64_t batch) const {
+const std::vector<int64_t> &StageBounds::sharesOf(int64_t batch) {
   constexpr int64_t most = 1024, step = 128;
-  std::vector<int64_t> shares;
+  auto [entry, isNew] = shareLists.try_emplace(batch);
+  std::vector<int64_t> &shares = entry->second;
+  if (!isNew || (batch > most && mayFall))
+    return shares;
   for (int64_t share = 1; share <= batch; share += batch > most ? 1 + share / step : 1)
     shares.push_back(share);
   shares.push_back(batch + 1);
-  return batch > most && mayFall ? std::vector<int64_t>() : shares;
+  return shares;
 }
 
 /// The least time of a sample on one device of `type`, whatever the share, summed up over the
@@ -35,7 +39,7 @@ const std::vector<double> &StageBounds::perSample(int type, int64_t batch, int m
   if (!before.empty())
     return before;
   before.assign(size_t(cutCount()), 0);
-  const std::vector<int64_t> shares = sharesOf(batch);
+  const std::vector<int64_t> &shares = sharesOf(batch);
   const std::vector<const Times *> &times = timesByShare(type, batch);
   for (int cut = 0; cut + 1 < cutCount(); ++cut) {
     double least = shares.empty() ? 0 : infinity;
@@ -64,7 +68,7 @@ double StageBounds::quickMixedTime(const DeviceChoice &choice, int begin, int en
 const std::vector<const StageBounds::Times *> &StageBounds::timesByShare(int type, int64_t batch) {
   std::vector<const Times *> &times = byShare[{type, batch}];
   if (times.empty()) {
-    const std::vector<int64_t> shares = sharesOf(batch);
+    const std::vector<int64_t> &shares = sharesOf(batch);
     for (size_t i = 0; i + 1 < shares.size(); ++i)
       times.push_back(&timesOf(type, shares[i]));
   }
@@ -72,7 +76,7 @@ const std::vector<const StageBounds::Times *> &StageBounds::timesByShare(int typ
 }
 
 /// The devices of one type in a mixed stage, and the shares that may fit there. Times do not fall
-/// with the share, so that few of them have to be worked out.
+/// with the share, but for the rounding of sums, so that few of them have to be worked out.
 struct StageBounds::SharesOnType {
   const StageBounds &bounds;
   const int devices, begin, end, microBatches;
@@ -125,7 +129,7 @@ size_t StageBounds::fittingShares(const std::vector<int64_t> &shares, const Devi
 double StageBounds::mixedTime(const DeviceChoice &choice, int begin, int end, int microBatches,
                               int inFlight) {
   const int64_t batch = batchOf(microBatches);
-  const std::vector<int64_t> shares = sharesOf(batch);
+  const std::vector<int64_t> &shares = sharesOf(batch);
   if (shares.empty())
     return 0;
   std::vector<SharesOnType> types;
@@ -145,10 +149,11 @@ double StageBounds::mixedTime(const DeviceChoice &choice, int begin, int end, in
     if (own.count == 0)
       return infinity; // every device has samples
   }
-  auto suffices = [&](double time) {
+  auto suffices = [&](double time) { // with tolerance, so that rounding never makes it too late
     int64_t sum = 0;
+    const auto isInTime = [most = time * tolerance](double other) { return other <= most; };
     for (const SharesOnType &each : types)
-      if (const size_t count = each.countWith([time](double other) { return other <= time; }))
+      if (const size_t count = each.countWith(isInTime))
         sum += each.devices * (shares[count] - 1);
     return sum >= batch;
   };

@@ -386,6 +386,7 @@ StageList StageBounds::begin(int microBatches) {
   result.choices = devices->choicesFor(batchOf(microBatches));
   samples.clear();
   byShare.clear();
+  shareLists.clear();
   for (const DeviceChoice &choice : result.choices) {
     double price = cluster.types[size_t(choice.type())].price.value() * choice.fewest;
     if (choice.isMixed())

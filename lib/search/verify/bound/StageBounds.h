@@ -100,7 +100,7 @@ private:
   void addWholeModelMixes(StageList &list);
   void addAlone(StageList &list, double iteration, double price) const;
   int64_t batchOf(int microBatches) const;
-  std::vector<int64_t> sharesOf(int64_t batch) const;
+  const std::vector<int64_t> &sharesOf(int64_t batch);
   /// The times of each share that sharesOf() lists.
   const std::vector<const Times *> &timesByShare(int type, int64_t batch);
   struct SharesOnType;
@@ -124,6 +124,7 @@ private:
   /// By type and micro-batch, for the number of micro-batches in hand.
   std::map<std::pair<int, int64_t>, std::vector<double>> samples;
   std::map<std::pair<int, int64_t>, std::vector<const Times *>> byShare; // likewise
+  std::map<int64_t, std::vector<int64_t>> shareLists;                    // likewise
   std::map<std::tuple<int, int, int64_t>, std::optional<LayerCost>> layers;
 };
 
