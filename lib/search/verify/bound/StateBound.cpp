@@ -70,15 +70,14 @@ void StateBound::setBound(State &state, int cut) const {
     state.bound = std::max(least * safety - paths.refund() + slowest, seconds);
 }
 
-/// Without branches but for the rare states that are no worse in all sums.
 bool StateBound::isNoWorse(const State &a, const State &b) const {
-  if (!((a.fill <= b.fill) & (a.forward <= b.forward) & (a.slowest <= b.slowest) &
-        (a.last <= b.last) & (a.price <= b.price)))
+  if (a.fill > b.fill || a.forward > b.forward || a.slowest > b.slowest || a.last > b.last ||
+      a.price > b.price || !paths.covers(a.choice, b.choice))
     return false;
-  bool isMore = false;
   for (size_t type = 0; type < mostTypes; ++type)
-    isMore |= a.taken[type] > b.taken[type];
-  return !isMore && paths.covers(a.choice, b.choice);
+    if (a.taken[type] > b.taken[type])
+      return false;
+  return true;
 }
 
 StateBound::State StateBound::after(const State &state, const BoundStep &step) const {
