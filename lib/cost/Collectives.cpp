@@ -70,24 +70,9 @@ Link networkOf(const Cluster &cluster, const DeviceGroup &from, const DeviceGrou
   return slowest.value_or(cluster.network);
 }
 
-void divide(BytesPerSecond &bandwidth, int parts) {
-  bandwidth = BytesPerSecond(bandwidth.value() / parts);
-}
-
-/// `network` as one of several shards has it that send at once.
-Link ofShard(Link network, int shards) {
-  divide(network.bandwidth, shards);
-  divide(network.pairBandwidth, shards);
-  if (network.allReduce)
-    divide(network.allReduce->bandwidth, shards);
-  if (network.lookup)
-    divide(network.lookup->messages.bandwidth, shards);
-  return network;
-}
-
 /// The network among the nodes of one group, as one shard has it where all of them send at once.
 Link networkOf(const Cluster &cluster, const DeviceGroup &group) {
-  return ofShard(networkOf(cluster, group, group), shardsOf(cluster, group));
+  return partOf(networkOf(cluster, group, group), shardsOf(cluster, group));
 }
 
 /// Copies over a network, which the shards of a stage share.
@@ -151,7 +136,7 @@ CollectiveCost tiedSumCost(const Cluster &cluster, const DeviceGroup &group) {
       all.counts.push_back({int(type), count});
   Link link = collectiveLink(cluster, all);
   if (shapeOf(cluster, all).nodes > 1)
-    link = ofShard(std::move(link), shardsOf(cluster, group));
+    link = partOf(std::move(link), shardsOf(cluster, group));
   return ringCost(2 * group.deviceCount(), link);
 }
 

@@ -36,6 +36,19 @@ Link slower(const Link &a, const Link &b) {
   return result;
 }
 
+Link partOf(Link link, int senders) {
+  auto divide = [senders](BytesPerSecond &bandwidth) {
+    bandwidth = BytesPerSecond(bandwidth.value() / senders);
+  };
+  divide(link.bandwidth);
+  divide(link.pairBandwidth);
+  if (link.allReduce)
+    divide(link.allReduce->bandwidth);
+  if (link.lookup)
+    divide(link.lookup->messages.bandwidth);
+  return link;
+}
+
 namespace {
 /// The places of the devices of one type, over the whole cluster. Groups of unequal nodes are
 /// priced by their smallest node and slowest link, so that the price does not depend on which ones

@@ -60,12 +60,14 @@ GroupShape shapeOf(const Cluster &cluster, const DeviceGroup &group);
 const NodeGroup *commonNode(const Cluster &cluster, llvm::ArrayRef<const DeviceGroup *> groups);
 /// The slower of two links in everything.
 Link slower(const Link &a, const Link &b);
+/// `link` as one of several senders has it that use it at once.
+Link partOf(Link link, int senders);
 /// The link of a node that has all types of `groups`: the slowest of all such nodes.
 Link linkInNode(const Cluster &cluster, llvm::ArrayRef<const DeviceGroup *> groups);
 
 /// Whether devices of types `a` and `b`, maybe the same, may lie in one node or in several: there
-/// are several nodes that have either, and some that have both. If some
-/// types stand for several devices, unlike types never do: such stages are priced over the network.
+/// are several nodes that have either, and some that have both. If some types stand for several
+/// devices, unlike types never do: such stages are priced over the network.
 bool mayMeetInNodes(const Cluster &cluster, int a, int b);
 /// Whether each two types may, one of either group.
 bool mayMeetInNodes(const Cluster &cluster, const DeviceGroup &group, const DeviceGroup &other);

@@ -13,21 +13,6 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-
-void divide(BytesPerSecond &bandwidth, int degree) {
-  bandwidth = BytesPerSecond(bandwidth.value() / degree);
-}
-
-/// The share of a network that one of `degree` devices has that send at once.
-void divide(Link &network, int degree) {
-  divide(network.bandwidth, degree);
-  divide(network.pairBandwidth, degree);
-  if (network.allReduce)
-    divide(network.allReduce->bandwidth, degree);
-  if (network.lookup)
-    divide(network.lookup->messages.bandwidth, degree);
-}
-
 /// The speed of each group of `degree` neighbours: that of its slowest device.
 std::vector<double> slowestOf(ArrayRef<double> speeds, int degree) {
   std::vector<double> result;
@@ -68,13 +53,13 @@ Expected<Cluster> shardGroups(Cluster cluster, int degree) {
            << "no node has " << degree << " devices of one type to share layers";
   for (DeviceType &type : cluster.types)
     type.price = type.price * double(degree);
-  divide(cluster.network, degree);
+  cluster.network = partOf(std::move(cluster.network), degree);
   for (Zone &zone : cluster.zones) {
-    divide(zone.network, degree);
+    zone.network = partOf(std::move(zone.network), degree);
     zone.pricePerGb = zone.pricePerGb * double(degree);
   }
   for (PlaceLink &link : cluster.links)
-    divide(link.network, degree);
+    link.network = partOf(std::move(link.network), degree);
   cluster.shardDegree = degree;
   return cluster;
 }
