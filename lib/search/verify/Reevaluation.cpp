@@ -338,8 +338,13 @@ Expected<Reevaluation> Reevaluator::run() {
   const bool fitted = factsOf(plan.iterationModel).fitted;
   TransferReevaluator transfers(plan, graph, cluster, cuts);
   Reevaluation result;
-  for (const Stage &stage : plan.stages)
-    result.stages.push_back(StageReader(plan, layersOf(degreeOf(stage)), cluster).read(stage));
+  std::map<int, StageReader> readers; // by degree
+  for (const Stage &stage : plan.stages) {
+    const int degree = degreeOf(stage);
+    const StageReader &reader =
+        readers.try_emplace(degree, plan, layersOf(degree), cluster).first->second;
+    result.stages.push_back(reader.read(stage));
+  }
   if (Error error = transfers.findFlows(result.stages))
     result.obstacle = toText(std::move(error));
   else if (Expected<Dollars> traffic = transfers.traffic())
