@@ -393,6 +393,14 @@ def test_the_checker_finds_planted_faults(tmp_path: Path):
     assert "timing" in faulty(lambda of: of["stages"][0].update(forwardSeconds=1e-9))
 
 
+@pytest.mark.parametrize("command", [["simulate"], ["inspect", "--format", "torchx"]])
+def test_plans_of_unequal_degrees_are_not_run(tmp_path: Path, command: list[str]):
+    example(tmp_path)
+    run = subprocess.run([str(BINARY), *command, str(tmp_path / "out")], capture_output=True, text=True)
+    assert run.returncode == 1 and run.stdout == ""
+    assert "the plan has no programs of its ranks" in run.stderr and "unequal degrees" in run.stderr
+
+
 def test_degrees_of_a_file_are_asked_for(tmp_path: Path):
     arguments, _ = example(tmp_path)
     one = compiled(tmp_path, arguments, "--tensor-parallel", "1")
