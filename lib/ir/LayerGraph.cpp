@@ -1,6 +1,7 @@
 #include "ir/LayerGraph.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <algorithm>
@@ -96,10 +97,9 @@ std::vector<int> degreesOf(const Layer &layer) {
 }
 
 std::string text(ArrayRef<int> degrees) {
-  std::string text = degrees.empty() ? "none" : "";
-  for (int degree : degrees)
-    text += (text.empty() ? "" : ", ") + std::to_string(degree);
-  return text;
+  if (degrees.empty())
+    return "none";
+  return join(map_range(degrees, [](int degree) { return std::to_string(degree); }), ", ");
 }
 
 /// All layers state figures for the same degrees.

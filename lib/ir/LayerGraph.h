@@ -92,8 +92,8 @@ struct AutocastMemory {
   bool operator==(const AutocastMemory &) const = default;
 };
 
-/// The figures of a layer on one of `degree` devices that share it. All other
-/// fields are those of the whole layer.
+/// The figures of a layer on one of `degree` devices that share it. All other fields are those of
+/// the whole layer.
 struct LayerShard {
   int degree = 2;
   std::string signature; // never empty

@@ -6,6 +6,7 @@
 #include "ir/onnx/group/ShardedLayers.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
 
@@ -75,9 +76,10 @@ Error divideLayers(Model &model, int degree) {
 std::string shardDegreeText(const Plan &plan) {
   int degree = shardDegreeOf(plan);
   if (hasUnequalDegrees(plan)) {
-    std::string degrees;
-    for (const Stage &stage : plan.stages)
-      degrees += (degrees.empty() ? "" : ", ") + std::to_string(stage.sharding.degree);
+    const std::string degrees =
+        join(map_range(plan.stages,
+                       [](const Stage &stage) { return std::to_string(stage.sharding.degree); }),
+             ", ");
     return "by stage, replicas of " + degrees + " devices that share every layer";
   }
   if (degree == 1)
