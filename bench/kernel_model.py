@@ -75,7 +75,7 @@ class Model:
 
     def __init__(self, path: Path) -> None:
         layers = json.loads(path.read_text())["layers"]
-        rows, windowed = [], []
+        rows, transformed = [], []
         self.layer_count = len(layers)
         self.dense = np.zeros(len(layers))
         for index, layer in enumerate(layers):
@@ -83,11 +83,11 @@ class Model:
             self.dense[index] = layer.get("parameterBytes", 0) - tables
             for kernel in layer.get("kernels", []):
                 rows.append((index, kernel))
-                windowed.append(layer.get("convolutionBytes", 0) > 0)
+                transformed.append(layer.get("convolutionBytes", 0) > 0)
         get = lambda key, default=0.0: np.array([float(k.get(key, default)) for _, k in rows])
         self.layer = np.array([index for index, _ in rows])
         self.kind = np.array([k["kind"] for _, k in rows])
-        self.windowed = np.array(windowed)
+        self.transformed = np.array(transformed)
         self.count = get("count")
         self.flops = {"forward": get("forwardFlops"), "backward": get("backwardFlops")}
         self.bytes = {"forward": get("forwardBytes"), "backward": get("backwardBytes")}
@@ -130,7 +130,7 @@ def step(
             "fp32": "convolutionFp32"}[units]
     share[conv] = p[name] * (shares["convolution"] if units == "half" else 1.0)
     if units == "fp32":
-        share[conv & model.windowed & ~grouped] *= p["transformed"]
+        share[conv & model.transformed & ~grouped] *= p["transformed"]
     share[grouped] *= p["grouped"]
     odd = np.log2(np.maximum(model.columns, 1)) % 1 > 0
     if units == "half" and channels_last:

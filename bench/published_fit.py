@@ -33,8 +33,9 @@ MOST = {  # of a parameter; "/": of a share
 }  # fmt: skip
 # Large batches do not show them: from docs/experiments/gpu.md.
 FIXED = ("hostMicroseconds", "autocastOperators")
-# Where a fit starts that must not know of any row; the others at 0.7. Convolutions in fp32 use no matrix units, as
-# products do; a transformation saves up to 2.25 multiplications of one, of which half is taken, as a ratio.
+# The start of a fit that must not know of any row; parameters that are not here start at 0.7. Convolutions in fp32
+# start at the rate of products, since neither uses matrix units. Winograd's transformation saves a factor of 2.25 at
+# most; the square root of that is its start.
 UNTOUCHED = {
     "floorMicroseconds": 5.0, "depthFp32": 32.0, "depthTf32": 32.0, "depthHalf": 32.0,
     "transpositions": 2.0, "convolutionFp32": 1.0, "transformed": 1.5,

@@ -23,8 +23,9 @@ FAMILIES = {
 # read "phase2/bin_size_64"), and half of the tokens of the data would be padding at 512 (Krell et
 # al., arXiv 2107.02027). The batches are 256 + 64 / 2 tokens long in the mean.
 BINNED = {("dle", "bert_large_pre512"): "bert_large_pre288"}
-# Attention by products and a softmax, as attention with dropout is planned. NeuSight's models are those of
-# transformers with its default dropout. The rows of timm are of PyTorch 1.12, which has no fused attention.
+# Rows whose attention was products and a softmax; models with dropout of attention are planned so.
+# NeuSight's models are those of transformers with its default dropout. The rows of timm are of PyTorch 1.12, which
+# has no fused attention.
 UNFUSED = {
     (source, name): f"{name}_dropout"
     for source, names in {

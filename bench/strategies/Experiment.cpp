@@ -385,8 +385,7 @@ void runPart(const Settings &settings, ArrayRef<Instance> instances) {
 } // namespace
 
 /// experiment [--held-out | --synchronous] [--page | --zero-shot | --ablation] [--seeds N]
-/// [--evaluations N]
-/// [--policies FOLDER] [--problem NAME ...] [STRATEGY ...]
+/// [--evaluations N] [--policies FOLDER] [--problem NAME ...] [STRATEGY ...]
 int main(int count, char **arguments) {
   Settings settings = readSettings(std::vector<std::string>(arguments + 1, arguments + count));
   std::vector<Instance> instances = settings.synchronous ? synchronousInstances(settings.problems)

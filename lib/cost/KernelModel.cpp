@@ -73,7 +73,8 @@ struct Pass {
 
 class Kernels {
 public:
-  /// `isTransformed`: convolutions have kernels that transform their operands.
+  /// `isTransformed`: the largest convolution of the layer has kernels that transform its operands.
+  /// All convolutions of the layer are then taken for such ones.
   Kernels(const DeviceType &device, const KernelSetting &setting, bool isTransformed)
       : rates(kernelRates(device, setting.precision)), isHalf(heterplan::isHalf(setting.precision)),
         units(!rates.hasUnits ? Units::Fp32
