@@ -206,12 +206,16 @@ def test_gradients_of_any_shares_are_those_of_even_ones(fail, tmp_path: Path) ->
 
 SLOW = """
 import os
-import time
+from types import SimpleNamespace
+
+from heterplan_runtime import stopwatch
+
+_clock = [0.0]
+stopwatch.time = SimpleNamespace(perf_counter=lambda: _clock[0])
 
 
-def _slow(module, inputs):
-    if os.environ["RANK"] == "1":
-        time.sleep(0.004 * len(inputs[0]))
+def _take(module, inputs):
+    _clock[0] += (1.48 if os.environ["RANK"] == "1" else 0.2) * len(inputs[0])
 
 
 _original = Whole.__init__
@@ -219,7 +223,7 @@ _original = Whole.__init__
 
 def _init(self):
     _original(self)
-    self.register_forward_pre_hook(_slow)
+    self.register_forward_pre_hook(_take)
 
 
 Whole.__init__ = _init
@@ -228,7 +232,8 @@ Whole.__init__ = _init
 
 @pytest.mark.parametrize("policy", ["lb-bsp", "lb-bsp-ema", "lb-bsp-fit"])
 def test_shares_move_away_from_a_slow_rank(train, policy: str) -> None:
-    """A rank that sleeps for each sample of its forward passes."""
+    """By the clock that the balancer reads, one rank takes 7.4 times as long for a
+    sample: with 14 and 2 of 16 samples it is still the slower one, and no other shares are better."""
     package = linear([8, 8], micro_batches=1)
     package.model += SLOW
     result = train(
@@ -239,8 +244,6 @@ def test_shares_move_away_from_a_slow_rank(train, policy: str) -> None:
     assert decisions and decisions[0]["step"] == 4
     assert decisions[-1]["shares"][0] > 2 * decisions[-1]["shares"][1]
     assert result["checkPassed"]
-    first, last = min(result["stepSeconds"][1:4]), min(result["stepSeconds"][-4:])
-    assert last < 0.75 * first, "the slow rank has fewer samples"
     (report,) = result["balance"]["stragglers"]
     assert report["slowestSteps"][1] > report["slowestSteps"][0]
     assert report["evenSeconds"] > report["staticSeconds"] >= 0.99 * report["dynamicSeconds"] > 0
