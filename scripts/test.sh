@@ -21,6 +21,10 @@ if [[ ! -s $results ]]; then
   echo "0 passed, 1 failed"
   exit 1
 fi
+# Cases of pytest that failed, of which ctest's summary names the programs only. They stand near the
+# end, as services of continuous integration often show no more of a long output.
+grep -E '^(FAILED|ERROR) test/' "$build/Testing/Temporary/LastTest.log" | head -n 40
+
 total=$(attribute tests) failed=$(attribute failures) skipped=$(attribute skipped)
 # CTest counts a program that could not be started as skipped; to us it has failed.
 absent=$(grep -c 'message="Unable to find executable"' "$results" || true)
