@@ -7,7 +7,6 @@ import json
 import multiprocessing
 import os
 import resource
-import socket
 import sys
 import threading
 import traceback
@@ -18,6 +17,7 @@ from typing import Any
 
 import pytest
 from packages import RUNTIME
+from ports import free_ports
 
 
 @dataclass
@@ -25,12 +25,6 @@ class Outcome:
     status: int | None  # None: still running when the time was up, or killed
     out: str
     err: str
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _limit_training(size: int) -> None:
@@ -111,7 +105,7 @@ def run_ranks(
     """Starts `world` ranks, each with at most `memory` bytes for its training where that is given, and with
     environment variables of its own. Like torchrun, stops the others when one has failed."""
     logs.mkdir(exist_ok=True)
-    context, port = _context(), _free_port()
+    context, (port,) = _context(), free_ports(1)
     processes = [
         context.Process(
             target=_rank_main, daemon=True,

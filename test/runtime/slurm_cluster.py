@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from ports import free_ports
 
 CONFIGURATION = """
 ClusterName=test
@@ -44,14 +44,6 @@ PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "sinfo", "scontro
 READY = 30  # seconds
 
 
-def _free_ports(count: int) -> list[int]:
-    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(probe.getsockname()[1]) for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
-
-
 class SlurmCluster:
     """`nodes`: the features of each virtual node by its name. Skips the test if Slurm cannot run here."""
 
@@ -62,7 +54,7 @@ class SlurmCluster:
             pytest.skip("Slurm of several virtual nodes needs root")
         self.folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []
-        ports = _free_ports(len(nodes) + 1)
+        ports = free_ports(len(nodes) + 1)
         lines = [
             f"NodeName={name} NodeHostname=localhost Port={port} CPUs=4 Feature={features}"
             for (name, features), port in zip(nodes.items(), ports[1:], strict=True)
