@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,9 @@ from packages import RUNTIME, Package  # noqa: E402
 from ranks import Outcome, run_ranks  # noqa: E402
 
 sys.path.insert(0, str(RUNTIME))
+
+# Shells start programs in the background with SIGINT ignored, and all that a test starts would ignore it, too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
