@@ -14,6 +14,8 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
+#include <CLI/CLI.hpp>
+
 #include <set>
 
 using namespace heterplan;

@@ -1,5 +1,7 @@
 #include "Commands.h"
 
+#include <CLI/CLI.hpp>
+
 namespace heterplan {
 
 namespace {

@@ -3,9 +3,9 @@
 // an error of usage never starts any work.
 #pragma once
 
-#include "llvm/Support/Error.h"
+#include "Parser.h"
 
-#include <CLI/CLI.hpp>
+#include "llvm/Support/Error.h"
 
 #include <functional>
 

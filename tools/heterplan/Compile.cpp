@@ -21,6 +21,8 @@
 #include "support/JsonWriter.h"
 #include "support/Progress.h"
 
+#include <CLI/CLI.hpp>
+
 #include <atomic>
 #include <cmath>
 #include <csignal>

@@ -8,6 +8,8 @@
 #include "cost/IterationRules.h"
 #include "search/Search.h"
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <cmath>
 

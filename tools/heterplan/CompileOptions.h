@@ -2,10 +2,9 @@
 #pragma once
 
 #include "Inputs.h"
+#include "Parser.h"
 
 #include "ir/Request.h"
-
-#include <CLI/CLI.hpp>
 
 #include <string>
 #include <vector>

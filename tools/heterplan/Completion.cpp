@@ -6,6 +6,8 @@
 
 #include "llvm/Support/raw_ostream.h"
 
+#include <CLI/CLI.hpp>
+
 using namespace heterplan;
 
 namespace {

@@ -5,6 +5,8 @@
 
 #include "support/JsonWriter.h"
 
+#include <CLI/CLI.hpp>
+
 using namespace heterplan;
 using namespace llvm;
 

@@ -10,6 +10,8 @@
 
 #include "llvm/ADT/StringMap.h"
 
+#include <CLI/CLI.hpp>
+
 using namespace heterplan;
 using namespace llvm;
 

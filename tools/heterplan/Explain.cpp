@@ -29,6 +29,8 @@ Explanation explanationOf(Diag diag) {
 constexpr Diag diagnostics[] = {
 #define HETERPLAN_DIAG(enumerator, code) Diag::enumerator,
 #include "support/Diagnostics.def"
+
+#include <CLI/CLI.hpp>
 };
 
 std::string codeOf(Diag diag) { return "HP" + std::to_string(int(diag)); }

@@ -9,6 +9,8 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
+#include <CLI/CLI.hpp>
+
 using namespace heterplan;
 using namespace llvm;
 

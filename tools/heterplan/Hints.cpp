@@ -29,6 +29,8 @@ constexpr WordHint commandHints[] = {
 constexpr WordHint fileHints[] = {
 #define HETERPLAN_FILE_HINT(ending, hint) {ending, hint},
 #include "Hints.def"
+
+#include <CLI/CLI.hpp>
 };
 
 /// Whether `command` has the option that `hint` begins with ("use --batch N ..."), if it does.

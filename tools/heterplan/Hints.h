@@ -2,7 +2,7 @@
 // models, and options that take the model as one of their values. The table is Hints.def.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "Parser.h"
 
 #include "llvm/ADT/StringRef.h"
 

@@ -25,6 +25,8 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
+#include <CLI/CLI.hpp>
+
 #include <set>
 
 using namespace llvm;

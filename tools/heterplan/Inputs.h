@@ -2,6 +2,8 @@
 // layers), a cluster with its prices, and a plan by its file or its directory.
 #pragma once
 
+#include "Parser.h"
+
 #include "cost/Catalogue.h"
 #include "cost/LayerRegression.h"
 #include "ir/FileForms.h"
@@ -10,8 +12,6 @@
 #include "ir/sharding/DividedModel.h"
 
 #include "llvm/Support/Error.h"
-
-#include <CLI/CLI.hpp>
 
 #include <memory>
 #include <optional>

@@ -17,6 +17,8 @@
 
 #include "llvm/ADT/StringExtras.h"
 
+#include <CLI/CLI.hpp>
+
 using namespace heterplan;
 using namespace llvm;
 

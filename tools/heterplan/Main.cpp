@@ -11,6 +11,8 @@
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <CLI/CLI.hpp>
+
 #include <csignal>
 #include <cstring>
 #include <optional>

@@ -4,6 +4,8 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <CLI/CLI.hpp>
+
 using namespace llvm;
 
 namespace heterplan {

@@ -36,6 +36,8 @@ std::vector<OptionText> optionsOf(const CLI::App &command) {
   if (command.get_name() == "run") {
 #define HETERPLAN_RUNTIME_OPTION(usage, help) options.push_back(passedOn(usage, help));
 #include "RuntimeOptions.def"
+
+#include <CLI/CLI.hpp>
   }
   return options;
 }

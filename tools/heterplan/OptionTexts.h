@@ -1,7 +1,7 @@
 // The options and arguments of a command as text, for completion scripts and the manual page.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "Parser.h"
 
 #include <string>
 #include <vector>

@@ -20,6 +20,8 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <unistd.h>
 

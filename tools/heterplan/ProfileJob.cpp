@@ -11,6 +11,8 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Path.h"
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <set>
 

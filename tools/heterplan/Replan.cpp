@@ -12,6 +12,8 @@
 #include "ir/sharding/NotWithShards.h"
 #include "support/Files.h"
 
+#include <CLI/CLI.hpp>
+
 using namespace heterplan;
 using namespace llvm;
 

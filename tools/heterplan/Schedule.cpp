@@ -13,6 +13,8 @@
 #include "support/Progress.h"
 #include "support/Suggestion.h"
 
+#include <CLI/CLI.hpp>
+
 #include <chrono>
 #include <cmath>
 

@@ -13,6 +13,8 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
+#include <CLI/CLI.hpp>
+
 #include <map>
 
 using namespace llvm;

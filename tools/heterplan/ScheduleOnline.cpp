@@ -16,6 +16,8 @@
 
 #include "llvm/Support/FileSystem.h"
 
+#include <CLI/CLI.hpp>
+
 #include <cmath>
 
 using namespace llvm;

@@ -6,6 +6,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 
+#include <CLI/CLI.hpp>
+
 #include <vector>
 
 using namespace llvm;

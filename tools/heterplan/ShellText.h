@@ -2,9 +2,9 @@
 // They are made from the parser, so that they know every command and option.
 #pragma once
 
-#include "llvm/Support/raw_ostream.h"
+#include "Parser.h"
 
-#include <CLI/CLI.hpp>
+#include "llvm/Support/raw_ostream.h"
 
 namespace heterplan {
 

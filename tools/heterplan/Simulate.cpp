@@ -13,6 +13,8 @@
 
 #include "llvm/Support/FileSystem.h"
 
+#include <CLI/CLI.hpp>
+
 using namespace heterplan;
 using namespace llvm;
 

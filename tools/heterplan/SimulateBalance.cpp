@@ -12,6 +12,8 @@
 #include "support/JsonWriter.h"
 #include "support/Statistics.h"
 
+#include <CLI/CLI.hpp>
+
 using namespace llvm;
 
 namespace heterplan {
