@@ -6,6 +6,8 @@
 
 #include "llvm/ADT/StringExtras.h"
 
+#include <CLI/CLI.hpp>
+
 using namespace heterplan;
 using namespace llvm;
 
@@ -29,8 +31,6 @@ Explanation explanationOf(Diag diag) {
 constexpr Diag diagnostics[] = {
 #define HETERPLAN_DIAG(enumerator, code) Diag::enumerator,
 #include "support/Diagnostics.def"
-
-#include <CLI/CLI.hpp>
 };
 
 std::string codeOf(Diag diag) { return "HP" + std::to_string(int(diag)); }

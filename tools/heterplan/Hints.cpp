@@ -6,6 +6,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 
+#include <CLI/CLI.hpp>
+
 using namespace llvm;
 
 namespace heterplan {
@@ -29,8 +31,6 @@ constexpr WordHint commandHints[] = {
 constexpr WordHint fileHints[] = {
 #define HETERPLAN_FILE_HINT(ending, hint) {ending, hint},
 #include "Hints.def"
-
-#include <CLI/CLI.hpp>
 };
 
 /// Whether `command` has the option that `hint` begins with ("use --batch N ..."), if it does.

@@ -2,6 +2,8 @@
 
 #include "llvm/ADT/StringRef.h"
 
+#include <CLI/CLI.hpp>
+
 using namespace llvm;
 
 namespace heterplan {
@@ -36,8 +38,6 @@ std::vector<OptionText> optionsOf(const CLI::App &command) {
   if (command.get_name() == "run") {
 #define HETERPLAN_RUNTIME_OPTION(usage, help) options.push_back(passedOn(usage, help));
 #include "RuntimeOptions.def"
-
-#include <CLI/CLI.hpp>
   }
   return options;
 }

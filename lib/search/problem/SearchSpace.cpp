@@ -197,7 +197,10 @@ void SearchSpace::listOptions(const Problem &problem) {
     addAllMixed(problem, rooms, options);
   else if (!fitted)
     addSomeMixed(problem, microBatches, rooms, options);
-  erase_if(options, [&](const GroupOption &option) { return !keepsSharedLimits(option.slots); });
+  const DollarsPerHour budget = request.maxCostPerHour * (1 + 1e-9); // 0: none
+  erase_if(options, [&](const GroupOption &option) {
+    return !keepsSharedLimits(option.slots) || (budget.value() > 0 && option.price > budget);
+  });
   if (problem.cluster.hasShardTypes())
     erase_if(options, [&](const GroupOption &option) { return !isOfOneDegree(option, rooms); });
   if (chargesTraffic(problem.cluster))
