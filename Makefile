@@ -93,7 +93,7 @@ bench-training: setup ## a CNN and a small GPT, interrupted twice, to targets; w
 zoo: ## whether what is trained is the module: models in five ways; writes docs/experiments/zoo.md
 	@scripts/setup.sh all
 	@$(MAKE) --no-print-directory compile TARGETS="heterplan emit-model"
-	@HETERPLAN_COMPILED=all HETERPLAN_BINARY=$(abspath $(BUILD))/bin/heterplan \
+	@HETERPLAN_BINARY=$(abspath $(BUILD))/bin/heterplan \
 	  .venv/bin/python -m pytest -q -p no:cacheprovider test/runtime/test_torch_compile.py
 	@HETERPLAN_BINARY=$(abspath $(BUILD))/bin/heterplan scripts/zoo.sh
 	@scripts/wrap-markdown.py docs/experiments/zoo.md

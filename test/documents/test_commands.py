@@ -69,6 +69,13 @@ def folder_for(document: Path, folder: Path) -> Path:
     return folder
 
 
+def briefly(command: str) -> str:
+    """The same command, which measures for two seconds where it would for longer."""
+    if not re.search(r"heterplan profile (?!--check)", command):
+        return command
+    return re.sub(r" --time-budget \S+", "", command) + " --time-budget 2s"
+
+
 def run(command: str, folder: Path, place: Path) -> subprocess.CompletedProcess[str]:
     """Runs it at `place` with the tools of `folder`."""
     environment = {
@@ -77,7 +84,7 @@ def run(command: str, folder: Path, place: Path) -> subprocess.CompletedProcess[
         "HETERPLAN_BINARY": str(BINARY), "PYTHONPATH": str(SOURCE / "python"),
     }  # fmt: skip
     return subprocess.run(
-        ["bash", "-c", command], cwd=place, env=environment, timeout=SECONDS, text=True,
+        ["bash", "-c", briefly(command)], cwd=place, env=environment, timeout=SECONDS, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
     )  # fmt: skip
 

@@ -46,4 +46,5 @@ if os.path.exists(python):
     found = "import importlib.util as u, sys; sys.exit(u.find_spec('torch') is None)"
     if subprocess.call([python, "-c", found]) == 0:
         config.available_features.add("torch")
+config.environment["HETERPLAN_SWEEPS"] = os.environ.get("HETERPLAN_SWEEPS", "")
 config.environment["HETERPLAN_BINARY"] = binary

@@ -417,7 +417,7 @@ def test_degrees_of_a_file_are_asked_for(tmp_path: Path):
     assert refused.returncode == 1 and "no layers of one of 4 devices" in refused.stderr
 
 
-@pytest.mark.parametrize("first", range(0, 120, 40))
+@pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.sweep) for n in (40, 80))])
 def test_plans_are_the_best_of_all_degrees(tmp_path: Path, first: int):
     unequal = 0
     for seed in range(first, first + 40):

@@ -35,7 +35,7 @@ def test_a_prime_batch_is_as_fast_as_its_neighbour(tmp_path: Path, objective: st
     assert values[1] == pytest.approx(values[0], rel=0.01)
 
 
-@pytest.mark.parametrize("model", ["gpt2_small", "resnet50"])
+@pytest.mark.parametrize("model", ["resnet50", pytest.param("gpt2_small", marks=pytest.mark.sweep)])
 def test_a_prime_batch_of_a_bundled_model(tmp_path: Path, model: str):
     even, prime = (
         compiled(

@@ -84,6 +84,7 @@ def test_a_chain_that_only_fits_when_it_is_cut_everywhere_is_planned(compile, sk
 BERT = ["--batch", "64"]
 
 
+@pytest.mark.sweep
 def test_a_node_more_never_makes_the_plan_slower(compile):
     """One with a single device, or with a slow link, beside one of eight."""
     model = MODELS / "bert_base.onnx"

@@ -84,6 +84,7 @@ def measured(profile: Path, batch: int) -> float:
     return sum(each["forwardSeconds"] + each["backwardSeconds"] for each in entries if each["batch"] == batch)
 
 
+@pytest.mark.sweep
 def test_commands_train_on_both(
     machines: dict[str, Machine], busy: None, environment: Path, tmp_path: Path
 ) -> None:

@@ -100,6 +100,7 @@ def train_limited(folder: Path, plan: Path, world: int) -> list[float]:
 
 
 @needs_binary
+@pytest.mark.sweep
 def test_edited_plan_trains_under_the_limit(tmp_path: Path):
     status, plan = compile_here(tmp_path, memory=1 << 30)
     assert status == 0

@@ -348,7 +348,7 @@ def start(command: list[Any], folder: Path) -> subprocess.Popen[str]:
 
 
 @needs_binary
-@pytest.mark.parametrize("engine", ["torch", "native"])
+@pytest.mark.parametrize("engine", [pytest.param("torch", marks=pytest.mark.sweep), "native"])
 def test_killed_at_any_moment_it_keeps_what_was_finished(tmp_path: Path, engine: str) -> None:
     """SIGKILL as soon as the file has some more sessions, until one run reaches its end."""
     more = 30 if engine == "torch" else 6  # each start of which imports torch

@@ -22,8 +22,7 @@ from test_tensor_parallel import mlp as mlp_with_dropout
 
 SMALL = Path(__file__).resolve().parents[1] / "data/small"
 SECONDS = 500  # of a compilation on a busy machine
-# PyTorch compiles each for about a minute: HETERPLAN_COMPILED=all runs them too, as `make zoo` does.
-further = pytest.mark.skipif(os.environ.get("HETERPLAN_COMPILED") != "all", reason="HETERPLAN_COMPILED is not 'all'")
+# PyTorch compiles each for about a minute, so that `make zoo` runs most of them.
 
 
 def compile_plan(model: Path, folder: Path, *options: object) -> Path:
@@ -53,7 +52,7 @@ PLANS = {
 @needs_binary
 @pytest.mark.parametrize(
     "name",
-    ["replicas", "recomputed", pytest.param("pipeline", marks=further), pytest.param("batch-norm", marks=further)],
+    ["replicas", *(pytest.param(name, marks=pytest.mark.sweep) for name in ("recomputed", "pipeline", "batch-norm"))],
 )
 def test_trains_as_one_process(name: str, tmp_path: Path) -> None:
     model, options = PLANS[name]
@@ -61,7 +60,7 @@ def test_trains_as_one_process(name: str, tmp_path: Path) -> None:
 
 
 @needs_binary
-@further
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ["gpt2", "resnet"])
 def test_exported_modules_train_as_one_process(name: str, tmp_path: Path) -> None:
     zoo.export(zoo.TRAINED[name], tmp_path / "model.onnx", "dynamo")

@@ -1,5 +1,6 @@
-// The types of CLI11's parser by name, for headers. Each source that includes <CLI/CLI.hpp> compiles
-// all of its validators, which takes seconds; only sources that add or read options need it.
+// The types of CLI11's parser by name, for headers. Each source that includes <CLI/CLI.hpp>
+// compiles all of its validators, which takes seconds; only sources that add or read options need
+// it.
 #pragma once
 
 namespace CLI {

@@ -377,3 +377,21 @@ TEST(SearchSpace, aLimitHoldsForAllNodeClassesTogether) {
   for (const GroupOption &option : space.options)
     EXPECT_LE(option.group.deviceCount(), 2);
 }
+
+TEST(SearchSpace, noGroupCostsMoreThanTheBudget) {
+  Problem problem = problemOf(chain({1}));
+  problem.cluster = nodesOf(1, 4);
+  problem.cluster.types[0].price = DollarsPerHour(0.1);
+  problem.request.globalBatch = Samples(8);
+  auto most = [&](double budget) {
+    problem.request.maxCostPerHour = DollarsPerHour(budget);
+    int devices = 0;
+    for (const GroupOption &option : SearchSpace(problem).options)
+      devices = std::max(devices, option.group.deviceCount());
+    return devices;
+  };
+  EXPECT_EQ(most(0), 4); // no budget
+  EXPECT_EQ(most(3 * 0.1), 3);
+  EXPECT_EQ(most(0.29), 2);
+  EXPECT_EQ(most(0.09), 0);
+}
