@@ -286,7 +286,11 @@ def arguments_of() -> argparse.Namespace:
     parser.add_argument("--network", action="store_true", help="between the ranks")
     parser.add_argument("--json", type=Path, help="write what was seen to FILE")
     parser.add_argument("--rank-of", type=Path, help=argparse.SUPPRESS)
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    for name in arguments.models.split(","):
+        if name not in CASES:
+            parser.error(f"--models: there is no {name!r}; there are {', '.join(CASES)}")
+    return arguments
 
 
 def main() -> None:
