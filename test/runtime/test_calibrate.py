@@ -6,27 +6,22 @@ import json
 import math
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 from binary import BINARY, heterplan, needs_binary
 
 SOURCE = Path(__file__).resolve().parents[2]
 MODEL = SOURCE / "test/data/small/cnn.onnx"
+# One device, as the best number of several depends on times that vary where other programs run.
 CLUSTER = """
-name: two-cores
+name: one-core
 device_types:
   core: {kind: cpu, memory: 4GiB, price_per_hour: 1, catalogue: cpu-core}
 nodes:
-  - {name: localhost, devices: {core: 2}, link: loopback}
+  - {name: localhost, devices: {core: 1}, link: loopback}
 """
 
 pytestmark = needs_binary
-
-
-def shares_of(plan: dict[str, Any]) -> list[int]:
-    """Samples of each replica, which follow from times that vary where other programs run."""
-    return [replica["share"] for replica in plan["stages"][0]["replicas"]]
 
 
 def test_runs_of_a_plan_make_a_profile_that_plans(tmp_path: Path) -> None:
@@ -43,10 +38,8 @@ def test_runs_of_a_plan_make_a_profile_that_plans(tmp_path: Path) -> None:
         heterplan("calibrate", tmp_path / "plan", "--model", *inputs, "-o", corrected, "--json")
     )
     assert said["timelines"] == 2
-    shares = shares_of(plan)
-    ranks = len(shares)
     [stage] = said["stages"]
-    assert stage["deviceType"] == "core" and stage["passes"] == 2 * 2 * ranks
+    assert stage["deviceType"] == "core" and stage["passes"] == 2 * 2
     for ratio in (stage["forward"], stage["backward"], stage["update"]):
         assert math.isfinite(ratio) and ratio > 0
     assert said["measuredSeconds"] > 0 and said["correctedSeconds"] > 0
@@ -57,10 +50,9 @@ def test_runs_of_a_plan_make_a_profile_that_plans(tmp_path: Path) -> None:
     assert all(math.isfinite(entry["forwardSeconds"]) for entry in profile["entries"])
 
     again = json.loads(heterplan("compile", *inputs, corrected, *compiling, "-o", tmp_path / "again"))
-    if shares_of(again) == shares:  # stages take what the ratios say
-        for name in ("forward", "backward"):
-            first, second = (p["stages"][0]["replicas"][0][f"{name}Seconds"] for p in (plan, again))
-            assert second == pytest.approx(first * stage[name], rel=1e-6)
+    for name in ("forward", "backward"):  # the stage takes what the ratios say
+        first, second = (p["stages"][0]["replicas"][0][f"{name}Seconds"] for p in (plan, again))
+        assert second == pytest.approx(first * stage[name], rel=1e-6)
     command = [BINARY, "profile", "--check", corrected, "--json"]
     check = json.loads(subprocess.run(command, capture_output=True, text=True).stdout)
     # Spreads and outliers are the noise of this machine.
