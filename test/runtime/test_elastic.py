@@ -17,7 +17,7 @@ from heterplan_runtime.main import parse
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 MODEL, FOUR = DATA / "small/cnn.onnx", DATA / "hand/four.yaml"
-KILLS = int(os.environ.get("HETERPLAN_KILLS", "1"))  # 10 for more of them
+KILLS = int(os.environ.get("HETERPLAN_KILLS", "2"))  # 10 for more of them
 STEPS = 20 + 4 * KILLS
 # Each start of the ranks kills one of them at a random moment, until enough have been.
 KILLING = """

@@ -108,7 +108,7 @@ def test_kill_at_a_random_moment(tmp_path: Path, seed: int) -> None:
         PIPELINE, steps, "--checkpoint-every", "3", text=text, stop_on_failure=False
     )
     if outcomes[rank].status is None:
-        assert time.time() - float((tmp_path / "mark").read_text()) < 60
+        assert time.time() - float((tmp_path / "mark").read_text()) < 10
         assert f"rank {rank} on " in "".join(outcome.err for outcome in outcomes)
         assert all(o.status == 1 for o in outcomes if o is not outcomes[rank])
     tail = job.run(PIPELINE, steps)

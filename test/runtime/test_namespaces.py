@@ -47,7 +47,7 @@ pathlib.Path({folder!r}, "rank" + os.environ["RANK"]).write_text(shown)
 def loss(outputs, targets):
     return functional.mse_loss(outputs, outputs.new_zeros(()).expand_as(outputs))
 """
-PATIENCE, GONE_WITHIN = 120, 60  # seconds on a busy machine; 12 on a quiet one
+PATIENCE, GONE_WITHIN = 120, 40  # seconds on a busy machine; 12 on a quiet one
 
 pytestmark = needs_binary
 
@@ -177,7 +177,7 @@ def test_the_end_of_the_launcher_ends_the_ranks_of_all_hosts(
         begin = time.monotonic()
         process.send_signal(getattr(signal, name))
         wait_for(lambda: not marked(f"MARK={mark}"), GONE_WITHIN, f"left: {log.read_text()}")
-        assert process.wait(GONE_WITHIN) != 0
+        assert process.wait(5) != 0
         print(f"{name}: gone after {time.monotonic() - begin:.1f} s")
     finally:
         for left in marked(f"MARK={mark}"):
@@ -194,7 +194,7 @@ def test_a_dead_host_is_named_and_no_rank_is_left(network: Network, plan: Path, 
         network.cut(3)
         begin = time.monotonic()
         wait_for(lambda: not marked(f"MARK={mark}"), GONE_WITHIN, f"left: {log.read_text()}")
-        assert process.wait(GONE_WITHIN) == 1
+        assert process.wait(5) == 1
         assert "rank 2 on 10.78.0.3 is lost" in log.read_text()
         assert "internal error" not in log.read_text()
         print(f"gone after {time.monotonic() - begin:.1f} s")

@@ -15,7 +15,7 @@ from binary import BINARY, heterplan, needs_binary
 
 MODEL = Path(__file__).resolve().parents[1] / "data/small/cnn.onnx"
 PATIENCE = 120  # seconds until ranks train: imports of torch on a busy machine
-GONE_WITHIN = 60  # seconds on a busy machine; 3 on a quiet one
+GONE_WITHIN = 10  # seconds
 
 CLUSTER = """
 name: test
