@@ -89,7 +89,9 @@ def test_the_cheapest_plan_at_half_the_speed_is_proven(compile):
     assert compile(model, machines, *options, *floor)["gap"] <= 0.01
 
 
-@pytest.mark.parametrize("model", ["bert_base", *(pytest.param(name, marks=pytest.mark.sweep) for name in ("gpt2_small", "vit_b_16"))])
+@pytest.mark.parametrize(
+    "model", ["bert_base", *(pytest.param(name, marks=pytest.mark.sweep) for name in ("gpt2_small", "vit_b_16"))]
+)
 def test_the_fastest_plans_on_five_types_are_proven(compile, model: str):
     """Gaps of 4 to 14 % were left if other steps had used the work of the bounds."""
     plan = compile(MODELS / f"{model}.onnx", bundled("cloud-large"), "--batch", "256")

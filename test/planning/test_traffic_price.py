@@ -121,7 +121,10 @@ def test_a_budget_counts_traffic(heterplan, tmp_path: Path) -> None:
     assert heterplan("verify", cluster, tmp_path / "out").returncode == 0
 
 
-@pytest.mark.parametrize("prices", [(0.1, 0.2, 0.3), *(pytest.param(each, marks=pytest.mark.sweep) for each in ((0, 2, 0.1), (5, 5, 0)))])
+@pytest.mark.parametrize(
+    "prices",
+    [(0.1, 0.2, 0.3), *(pytest.param(each, marks=pytest.mark.sweep) for each in ((0, 2, 0.1), (5, 5, 0)))],
+)
 @pytest.mark.parametrize("objective", ["cost", "throughput"])
 def test_no_placement_beats_the_bound(heterplan, tmp_path: Path, prices, objective: str) -> None:
     """Each pipeline of two stages, priced by `evaluate`."""

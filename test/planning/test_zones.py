@@ -116,7 +116,9 @@ def test_a_stated_link_is_what_a_plan_pays(compile):
 
 
 @pytest.mark.parametrize("objective", ["throughput", "cost"])
-@pytest.mark.parametrize("model", ["resnet50", *(pytest.param(name, marks=pytest.mark.sweep) for name in ("vgg16", "mobilenet_v2"))])
+@pytest.mark.parametrize(
+    "model", ["resnet50", *(pytest.param(name, marks=pytest.mark.sweep) for name in ("vgg16", "mobilenet_v2"))]
+)
 def test_dropping_a_slow_zone_by_hand_never_improves_a_plan(compile, model: str, objective: str):
     machines = bundled("five-zones")
     options = ["--batch", "256", "--objective", objective]

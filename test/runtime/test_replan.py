@@ -54,7 +54,9 @@ def devices(plan: Path) -> set[tuple[str, str, int]]:
 FOUR = {"w": "a: 1", "x": "a: 1", "y": "b: 1", "z": "b: 1"}
 
 
-@pytest.mark.parametrize("sharding", ["parameters", pytest.param("optimizer", marks=pytest.mark.sweep)])  # else nothing moves
+@pytest.mark.parametrize(  # else nothing moves
+    "sharding", ["parameters", pytest.param("optimizer", marks=pytest.mark.sweep)]
+)
 def test_goes_on_from_the_checkpoint_of_the_old_plan(tmp_path: Path, sharding: str):
     """After a lost node: as many bytes move as predicted, and the training goes on."""
     before = compiled(tmp_path, cluster(tmp_path, FOUR), "--schedule", "data-parallel", "--shard-state", sharding)
