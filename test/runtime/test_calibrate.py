@@ -12,7 +12,8 @@ from binary import BINARY, heterplan, needs_binary
 
 SOURCE = Path(__file__).resolve().parents[2]
 MODEL = SOURCE / "test/data/small/cnn.onnx"
-# One device, as the best number of several depends on times that vary where other programs run.
+# One device: passes of several replicas have sums of batch normalisation in them, which the ratio of the link
+# corrects, and measured times decide how many replicas are best.
 CLUSTER = """
 name: one-core
 device_types:
@@ -55,6 +56,5 @@ def test_runs_of_a_plan_make_a_profile_that_plans(tmp_path: Path) -> None:
         assert second == pytest.approx(first * stage[name], rel=1e-6)
     command = [BINARY, "profile", "--check", corrected, "--json"]
     check = json.loads(subprocess.run(command, capture_output=True, text=True).stdout)
-    # Spreads and outliers are the noise of this machine.
-    wrong = [text for text in check["failures"] if "conflict" in text or "other software" in text]
-    assert wrong == []
+    noise = [text for text in check["failures"] if "spreads are above" in text]
+    assert check["failures"] == noise  # which is that of this machine
