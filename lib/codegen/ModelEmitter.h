@@ -6,7 +6,6 @@
 #include "ir/Graph.h"
 #include "ir/LayerGraph.h"
 #include "ir/Plan.h"
-#include "ir/sharding/LocalGraph.h"
 
 #include "llvm/Support/Error.h"
 
@@ -20,9 +19,8 @@ llvm::Expected<std::string> emitModel(const Graph &graph, const LayerGraph &laye
 /// The text of model.py from stages that are built already. Fails with NotGeneratable if the text
 /// is not valid Python.
 llvm::Expected<std::string> emitModel(const Graph &graph, const std::vector<StageModule> &stages);
-/// The text of model.py for the shards of `whole`, from the stages of `local`. Every shard runs it.
-/// It states the slice of each tensor, and the first values of parameters are those of `whole`.
-llvm::Expected<std::string> emitModel(const LocalGraph &local, const Graph &whole,
-                                      const std::vector<StageModule> &stages);
+/// The text of model.py for the shards of `whole`. Every shard runs it. It states the slice of each
+/// tensor, and the first values of parameters are those of `whole`.
+llvm::Expected<std::string> emitModel(const DividedStages &stages, const Graph &whole);
 
 } // namespace heterplan

@@ -145,27 +145,22 @@ Error writeAllWeights(Contents &contents, const Package &package,
 /// Writes the code and the weights of a model whose layers several devices share.
 Error writeDivided(Contents &contents, const Package &package) {
   const Graph &whole = *package.graph;
-  const DividedModel &divided = *package.divided;
-  auto shards = buildModules(divided.local.graph, package.layers, package.plan);
-  if (!shards)
-    return shards.takeError();
-  auto stages = buildModules(whole, divided.wholeLayers, package.plan);
+  Expected<DividedStages> stages = buildDividedModules(whole, *package.divided, package.plan);
   if (!stages)
     return stages.takeError();
-  Expected<std::string> code = emitModel(divided.local, whole, *shards);
+  Expected<std::string> code = emitModel(*stages, whole);
   if (!code)
     return code.takeError();
   if (Error error = contents.write("model.py", *code))
     return error;
-  code = emitModel(whole, *stages);
+  code = emitModel(whole, stages->whole);
   if (!code)
     return code.takeError();
   if (Error error = contents.write(wholeModelName, *code))
     return error;
-  for (size_t i = 0; i < stages->size(); ++i)
+  for (size_t i = 0; i < stages->whole.size(); ++i)
     if (Error error =
-            writeStageWeights(contents, package, i, whole.folder,
-                              storedTensors(divided.local, (*shards)[i], whole, (*stages)[i])))
+            writeStageWeights(contents, package, i, whole.folder, storedTensors(*stages, i, whole)))
       return error;
   return Error::success();
 }
@@ -258,9 +253,8 @@ Error writeContents(Contents &contents, const Package &package) {
   if (!package.certificate.empty())
     if (Error error = contents.write(certificateName, package.certificate))
       return error;
-  if (package.hasRanks)
-    if (Error error = writeRanks(contents, package.program, package.threads))
-      return error;
+  if (Error error = writeRanks(contents, package.program, package.threads))
+    return error;
   if (Error error = writeParetoFront(contents, package.front))
     return error;
   if (Error error = writeAlternatives(contents, package.alternatives))

@@ -37,15 +37,13 @@ struct Package {
   const PlanLimits *limits = nullptr; // for the report; null: not known
   /// A copy of the background job: a package of its own, which goes to background/.
   const Package *background = nullptr;
-  /// If several devices share every layer: what a shard computes. Then `layers` are those of a
-  /// shard, `plan` and `program` name all devices, and whole_model.py is written beside model.py.
+  /// If several devices share the layers of a stage: what they compute. Then `plan` and `program`
+  /// name all devices, and whole_model.py is written beside model.py.
   const DividedModel *divided = nullptr;
   /// False: values that lie in files of the model are referred to, by weights/stage-NNNN.json.
   bool copiesWeights = true;
   /// The text of certificate.json; empty: there is none.
   std::string certificate = {};
-  /// False: stages have unequal degrees, of which no programs are made; ranks/ is left out.
-  bool hasRanks = true;
   int threads = 1; // that make the text of the ranks; without effect on it
 };
 

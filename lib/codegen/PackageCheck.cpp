@@ -60,15 +60,14 @@ Expected<std::vector<std::string>> changedModel(StringRef directory, const Graph
 }
 
 Expected<std::vector<std::string>> changedModel(StringRef directory, const Graph &whole,
-                                                const DividedModel &divided,
-                                                const LayerGraph &layers, const Plan &plan) {
-  auto shards = buildModules(divided.local.graph, layers, plan);
-  if (!shards)
-    return shards.takeError();
-  Expected<std::string> code = emitModel(divided.local, whole, *shards);
+                                                const DividedModel &divided, const Plan &plan) {
+  Expected<DividedStages> stages = buildDividedModules(whole, divided, plan);
+  if (!stages)
+    return stages.takeError();
+  Expected<std::string> code = emitModel(*stages, whole);
   if (!code)
     return code.takeError();
-  Expected<std::string> reference = emitModel(whole, divided.wholeLayers, plan);
+  Expected<std::string> reference = emitModel(whole, stages->whole);
   if (!reference)
     return reference.takeError();
   std::vector<std::string> changed;

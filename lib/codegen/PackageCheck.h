@@ -23,11 +23,11 @@ std::vector<std::string> changedInstructions(llvm::StringRef directory, const Pr
 /// The differences of model.py from the text that the plan gives. Fails with NotGeneratable.
 llvm::Expected<std::vector<std::string>> changedModel(llvm::StringRef directory, const Graph &graph,
                                                       const LayerGraph &layers, const Plan &plan);
-/// The differences of model.py and whole_model.py of a model whose layers several devices share.
-/// `layers`: of a shard.
+/// The differences of model.py and whole_model.py of a model whose layers several devices share, of
+/// which `plan` names all.
 llvm::Expected<std::vector<std::string>> changedModel(llvm::StringRef directory, const Graph &whole,
                                                       const DividedModel &divided,
-                                                      const LayerGraph &layers, const Plan &plan);
+                                                      const Plan &plan);
 
 /// "heterplan 0.1.0": what wrote `directory`; empty where it does not say.
 std::string writerOf(llvm::StringRef directory);

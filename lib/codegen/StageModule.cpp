@@ -76,6 +76,29 @@ Expected<std::vector<StageModule>> buildModules(const Graph &graph, const LayerG
   return modules;
 }
 
+Expected<DividedStages> buildDividedModules(const Graph &whole, const DividedModel &divided,
+                                            const Plan &plan) {
+  auto stages = buildModules(whole, divided.wholeLayers, plan);
+  if (!stages)
+    return stages.takeError();
+  DividedStages result{*stages, std::vector<const LocalGraph *>(stages->size()), *stages};
+  for (const ModelShard &shard : divided.shards) {
+    const int degree = shard.local.degree;
+    auto isOfDegree = [&](const Stage &stage) { return stage.sharding.degree == degree; };
+    if (none_of(plan.stages, isOfDegree))
+      continue;
+    auto modules = buildModules(shard.local.graph, shard.layers, plan);
+    if (!modules)
+      return modules.takeError();
+    for (size_t i = 0; i < plan.stages.size(); ++i)
+      if (isOfDegree(plan.stages[i])) {
+        result.shards[i] = std::move((*modules)[i]);
+        result.locals[i] = &shard.local;
+      }
+  }
+  return result;
+}
+
 std::vector<StageModule> buildLayerModules(const Graph &graph, const LayerGraph &layers,
                                            ArrayRef<int> which,
                                            function_ref<void(int, Error)> failed) {

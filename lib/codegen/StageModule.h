@@ -6,6 +6,7 @@
 #include "ir/Graph.h"
 #include "ir/LayerGraph.h"
 #include "ir/Plan.h"
+#include "ir/sharding/DividedModel.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
@@ -53,6 +54,18 @@ struct StageModule {
 /// operator.
 llvm::Expected<std::vector<StageModule>> buildModules(const Graph &graph, const LayerGraph &layers,
                                                       const Plan &plan);
+
+/// The stages of a plan whose layers several devices share.
+struct DividedStages {
+  std::vector<StageModule> shards;        // of the graph of the stage's degree
+  std::vector<const LocalGraph *> locals; // by stage: that graph; null: degree 1
+  std::vector<StageModule> whole;         // of the whole model
+};
+
+/// The stages of `plan` on `divided`, which is `whole` divided by the degrees of its stages. Fails
+/// as buildModules() does.
+llvm::Expected<DividedStages> buildDividedModules(const Graph &whole, const DividedModel &divided,
+                                                  const Plan &plan);
 
 /// Each layer of `which` (indices into `layers`) as a module of its own, to be measured: it
 /// receives what it reads of earlier layers and sends what it makes for later ones, and the outputs

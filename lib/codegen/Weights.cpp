@@ -150,16 +150,16 @@ std::vector<TensorId> storedTensors(const Graph &graph, const StageModule &stage
   return result;
 }
 
-std::vector<const GraphTensor *> storedTensors(const LocalGraph &local, const StageModule &shard,
-                                               const Graph &whole, const StageModule &stage) {
-  std::vector<TensorId> ids = heldTensors(stage);
+std::vector<const GraphTensor *> storedTensors(const DividedStages &stages, size_t index,
+                                               const Graph &whole) {
+  std::vector<TensorId> ids = heldTensors(stages.whole[index]);
   DenseSet<TensorId> known(ids.begin(), ids.end());
-  copy_if(heldTensors(shard), std::back_inserter(ids),
+  copy_if(heldTensors(stages.shards[index]), std::back_inserter(ids),
           [&](TensorId id) { return known.insert(id).second; });
   std::vector<const GraphTensor *> result;
   for (TensorId id : ids) {
     const bool isOfModel = id < static_cast<TensorId>(whole.tensors.size());
-    const GraphTensor &tensor = (isOfModel ? whole : local.graph).tensors[id];
+    const GraphTensor &tensor = (isOfModel ? whole : stages.locals[index]->graph).tensors[id];
     if (isStorable(tensor))
       result.push_back(&tensor);
   }

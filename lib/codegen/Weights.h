@@ -5,7 +5,6 @@
 
 #include "codegen/StageModule.h"
 #include "ir/Graph.h"
-#include "ir/sharding/LocalGraph.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
@@ -17,10 +16,10 @@ namespace heterplan {
 /// The tensors of `stage` that are stored in its file and have values in the graph or beside it.
 std::vector<TensorId> storedTensors(const Graph &graph, const StageModule &stage);
 
-/// The tensors of `shard`, a stage of the local graph, and of `stage`, the same one of the whole
-/// model, that are stored in their file. Tensors of the model are whole.
-std::vector<const GraphTensor *> storedTensors(const LocalGraph &local, const StageModule &shard,
-                                               const Graph &whole, const StageModule &stage);
+/// The tensors of stage `index` that are stored in its file: those that its shards use, and those
+/// of the whole model. Tensors of the model are whole.
+std::vector<const GraphTensor *> storedTensors(const DividedStages &stages, size_t index,
+                                               const Graph &whole);
 
 /// The name of a type in the safetensors layout; null if it has none.
 const char *safetensorsType(DataType type);

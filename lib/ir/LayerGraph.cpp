@@ -261,6 +261,8 @@ std::vector<bool> LayerGraph::allowedCuts() const {
   StringMap<int> firstUse; // of sparse tables, whose first layer lists them
   std::vector<bool> allowed(size() + 1, true);
   for (int i = 0; i < size(); ++i) {
+    if (layers[i].continuesStage)
+      allowed[i] = false;
     for (const SparseTable &table : layers[i].tables)
       firstUse.try_emplace(table.parameter, i);
     for (const std::string &parameter : layers[i].parameters)
@@ -366,8 +368,8 @@ LayerGraph LayerGraph::ofDegree(int degree) const {
       layer.bufferBytes = shard.bufferBytes;
       layer.activationBytes = shard.activationBytes;
       layer.workspaceBytes = shard.workspaceBytes;
-      layer.convolutionBytes = Bytes();
-      layer.kernels.clear(); // one of its kind
+      layer.convolutionBytes = shard.convolutionBytes;
+      layer.kernels = shard.kernels;
       layer.autocast = shard.autocast;
       layer.shardCollectives = shard.collectives;
     }
@@ -391,6 +393,7 @@ LayerGraph underAutocast(LayerGraph graph) {
       if (shard.autocast) {
         shard.activationBytes = shard.autocast->activations;
         shard.workspaceBytes = shard.autocast->workspace;
+        shard.convolutionBytes = Bytes();
         halve(shard.collectives);
       }
     if (layer.autocast) {

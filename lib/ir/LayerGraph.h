@@ -100,6 +100,8 @@ struct LayerShard {
   Flops forwardFlops{}, backwardFlops{};
   Bytes forwardBytes{}, backwardBytes{};
   Bytes parameterBytes{}, bufferBytes{}, activationBytes{}, workspaceBytes{};
+  Bytes convolutionBytes{};
+  std::vector<KernelWork> kernels;
   std::optional<AutocastMemory> autocast; // absent: as in fp32
   std::vector<LayerCollective> collectives;
   bool operator==(const LayerShard &) const = default;
@@ -139,6 +141,8 @@ struct Layer {
   std::vector<LayerCollective> shardCollectives;
   /// Its figures by the number of devices that share it, ascending.
   std::vector<LayerShard> shards;
+  /// No stage begins with it: at some degree, devices have slices of what flows to it.
+  bool continuesStage = false;
   /// Its name in profiles; empty: `name`.
   std::string profiled;
   const std::string &profiledName() const { return profiled.empty() ? name : profiled; }
@@ -218,8 +222,8 @@ struct LayerGraph {
   LayerGraph ofDegree(int degree) const;
   /// Index of the layer called `name`, or -1.
   int find(llvm::StringRef name) const;
-  /// Position p may be a stage boundary unless a sparse table has users on both sides: its rows lie
-  /// spread over the replicas of one stage.
+  /// Position p may be a stage boundary unless its layer continues a stage, or a sparse table has
+  /// users on both sides: its rows lie spread over the replicas of one stage.
   std::vector<bool> allowedCuts() const;
   /// In the order of their first layers.
   std::vector<TiedParameter> tiedParameters() const;

@@ -72,6 +72,10 @@ void writeShard(const LayerShard &shard, v1::LayerShard &form) {
   }
   for (const LayerCollective &each : shard.collectives)
     writeCollective(each, *form.add_collectives());
+  for (const KernelWork &kernel : shard.kernels)
+    writeKernel(kernel, *form.add_kernels());
+  if (shard.convolutionBytes > Bytes())
+    form.set_convolution_bytes(shard.convolutionBytes.value());
 }
 
 void writeLayer(const Layer &layer, v1::Layer &form) {
@@ -110,6 +114,8 @@ void writeLayer(const Layer &layer, v1::Layer &form) {
     writeCollective(each, *form.add_shard_collectives());
   for (const LayerShard &shard : layer.shards)
     writeShard(shard, *form.add_shards());
+  if (layer.continuesStage)
+    form.set_continues_stage(true);
   if (layer.inPassAllReduces == 0)
     return;
   form.set_in_pass_all_reduces(double(layer.inPassAllReduces));
@@ -159,6 +165,10 @@ LayerShard readShard(const v1::LayerShard &form, const Layer &layer, const std::
   for (int i = 0; i < form.collectives_size(); ++i)
     shard.collectives.push_back(
         readCollective(form.collectives(i), place + ".collectives[" + Twine(i) + "]", names));
+  for (int i = 0; i < form.kernels_size(); ++i)
+    shard.kernels.push_back(
+        readKernel(form.kernels(i), place + ".kernels[" + Twine(i) + "]", names));
+  shard.convolutionBytes = Bytes(form.convolution_bytes());
   return shard;
 }
 
@@ -193,6 +203,7 @@ Layer readLayer(const v1::Layer &form, const std::string &place, NameReader &nam
   for (int i = 0; i < form.shards_size(); ++i)
     layer.shards.push_back(
         readShard(form.shards(i), layer, (place + ".shards[" + Twine(i) + "]").str(), names));
+  layer.continuesStage = form.continues_stage();
   layer.inPassAllReduces = int64_t(form.in_pass_all_reduces());
   layer.inPassAllReduceBytes = Bytes(form.in_pass_all_reduce_bytes());
   return layer;

@@ -18,26 +18,91 @@ std::vector<DeviceRef> membersOf(const DeviceRef &group, int degree) {
   return members;
 }
 
-/// The ranks of shard `shard` of the groups for which the ranks of `groups` stand.
-RankGroup membersOf(const RankGroup &groups, int degree, int shard) {
-  RankGroup members;
-  for (const RankRange &range : groups.ranges())
-    members.add(
-        {range.first * degree + shard, range.count, range.count == 1 ? 1 : range.stride * degree});
-  return members;
+/// The devices for which `group` stands: itself, or those of a type of `cluster` of several.
+std::vector<DeviceRef> devicesOf(DeviceRef group, const Cluster &cluster) {
+  const DeviceType &type = cluster.types[cluster.typeIndex(group)];
+  if (type.ofType < 0)
+    return {group};
+  group.type = cluster.types[type.ofType].stated();
+  return membersOf(group, type.shards);
 }
 
-RankProgram shardOf(RankProgram rank, int degree, int shard) {
-  rank.rank = rank.rank * degree + shard;
-  rank.device = membersOf(rank.device, degree)[shard];
-  for (ProgramPart &part : rank.parts)
-    part.shard = shard;
-  for (Instruction &instruction : rank.instructions) {
-    if (instruction.peer >= 0)
-      instruction.peer = instruction.peer * degree + shard;
-    instruction.group = membersOf(instruction.group, degree, shard);
+/// The ranks for which the ranks of a program of groups stand.
+class ShardRanks {
+public:
+  ShardRanks(const Program &groups, function_ref<int(const DeviceRef &)> degreeOf) {
+    for (const RankProgram &group : groups.ranks) {
+      firsts.push_back(count);
+      degrees.push_back(degreeOf(group.device));
+      count += degrees.back();
+    }
   }
-  return rank;
+
+  /// Rank `group` of the program as shard `shard`, on `device`.
+  RankProgram shardOf(const RankProgram &group, int shard, DeviceRef device) const {
+    RankProgram rank = group;
+    rank.rank = firsts[group.rank] + shard;
+    rank.device = std::move(device);
+    for (ProgramPart &part : rank.parts)
+      part.shard = shard;
+    rank.instructions.clear();
+    for (Instruction instruction : group.instructions) {
+      instruction.group = membersOf(instruction.group, shard);
+      if (instruction.peer < 0)
+        rank.instructions.push_back(std::move(instruction));
+      else
+        addTransfers(instruction, degrees[group.rank], shard, rank.instructions);
+    }
+    return rank;
+  }
+
+private:
+  /// The ranks of shard `shard` of the groups.
+  RankGroup membersOf(const RankGroup &groups, int shard) const {
+    RankGroup members;
+    if (!is_splat(degrees)) {
+      for (int group : groups)
+        members.add(firsts[group] + shard);
+      return members;
+    }
+    for (const RankRange &range : groups.ranges())
+      members.add({firsts[range.first] + shard, range.count,
+                   range.count == 1 ? 1 : range.stride * degrees[range.first]});
+    return members;
+  }
+
+  /// The messages of shard `own` of `degree` for one between groups.
+  void addTransfers(const Instruction &between, int degree, int own,
+                    std::vector<Instruction> &transfers) const {
+    const int others = degrees[between.peer], first = firsts[between.peer];
+    auto add = [&](int shard) {
+      transfers.push_back(between);
+      transfers.back().peer = first + shard;
+    };
+    if (isReceive(between.op))
+      return add(own * others / degree);
+    for (int shard = 0; shard < others; ++shard)
+      if (shard * degree / others == own)
+        add(shard);
+  }
+
+  std::vector<int> firsts, degrees; // by rank of the program of groups
+  int count = 0;
+};
+
+/// Each rank of `program` as the ranks of its devices, which `devicesOf` names.
+Program withShardRanks(Program program,
+                       function_ref<std::vector<DeviceRef>(const DeviceRef &)> devicesOf) {
+  const ShardRanks ranks(
+      program, [&](const DeviceRef &group) { return static_cast<int>(devicesOf(group).size()); });
+  std::vector<RankProgram> groups = std::move(program.ranks);
+  program.ranks.clear();
+  for (const RankProgram &group : groups) {
+    const std::vector<DeviceRef> devices = devicesOf(group.device);
+    for (size_t shard = 0; shard < devices.size(); ++shard)
+      program.ranks.push_back(ranks.shardOf(group, static_cast<int>(shard), devices[shard]));
+  }
+  return program;
 }
 
 } // namespace
@@ -72,13 +137,8 @@ Plan withShardDevices(Plan plan, const Cluster &cluster) {
     return withShardDevices(std::move(plan), cluster.shardDegree);
   for (Stage &stage : plan.stages)
     for (Replica &replica : stage.replicas) {
-      const DeviceType &type = cluster.types[cluster.typeIndex(replica.devices.front())];
-      if (type.ofType < 0)
-        continue;
-      DeviceRef group = replica.devices.front();
-      group.type = cluster.types[type.ofType].stated();
-      replica.devices = membersOf(group, type.shards);
-      stage.sharding.degree = type.shards;
+      replica.devices = devicesOf(replica.devices.front(), cluster);
+      stage.sharding.degree = static_cast<int>(replica.devices.size());
     }
   return plan;
 }
@@ -95,8 +155,13 @@ Expected<Plan> withShardGroups(Plan plan) {
   const bool isUnequal = hasUnequalDegrees(plan);
   if (!isUnequal && shardDegreeOf(plan) == 1)
     return plan;
-  if (!isUnequal)
+  if (!isUnequal) {
+    const std::string groups = shardTypeName("", shardDegreeOf(plan));
     plan.deviceLimits = limitsOfGroups(std::move(plan.deviceLimits), shardDegreeOf(plan));
+    for (Pin &pin : plan.pins) // all groups are of this degree
+      if (StringRef(pin.type).endswith(groups))
+        pin.type.resize(pin.type.size() - groups.size());
+  }
   for (Stage &stage : plan.stages) {
     Location place{"plan.json", 0, 0, "stages[" + std::to_string(stage.id) + "]"};
     const int degree = stage.sharding.degree;
@@ -121,12 +186,15 @@ Expected<Plan> withShardGroups(Plan plan) {
 Program withShardRanks(Program program, int degree) {
   if (degree == 1)
     return program;
-  std::vector<RankProgram> groups = std::move(program.ranks);
-  program.ranks.clear();
-  for (const RankProgram &group : groups)
-    for (int shard = 0; shard < degree; ++shard)
-      program.ranks.push_back(shardOf(group, degree, shard));
-  return program;
+  return withShardRanks(std::move(program),
+                        [&](const DeviceRef &group) { return membersOf(group, degree); });
+}
+
+Program withShardRanks(Program program, const Cluster &cluster) {
+  if (!cluster.hasShardTypes())
+    return withShardRanks(std::move(program), cluster.shardDegree);
+  return withShardRanks(std::move(program),
+                        [&](const DeviceRef &group) { return devicesOf(group, cluster); });
 }
 
 } // namespace heterplan

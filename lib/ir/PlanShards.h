@@ -20,7 +20,7 @@ Plan withShardDevices(Plan plan, const Cluster &cluster);
 
 /// `plan` with one device for each group, as the search has made it. Fails with InvalidPlan if a
 /// replica is not such a group. If stages have unequal degrees, the types of groups are called
-/// shardTypeName().
+/// shardTypeName(); otherwise pins to such types name those of the devices.
 llvm::Expected<Plan> withShardGroups(Plan plan);
 /// The name of the type of groups of `degree` devices of `type`, where stages have unequal degrees.
 std::string shardTypeName(llvm::StringRef type, int degree);
@@ -29,11 +29,15 @@ bool hasUnequalDegrees(const Plan &plan);
 /// `limits` of devices as limits of groups of `degree` of them.
 std::vector<DeviceLimit> limitsOfGroups(std::vector<DeviceLimit> limits, int degree);
 
-/// `program`, in which each rank stands for `degree` devices, with a rank for each of them: rank r
-/// stands for the ranks r·degree to r·degree + degree − 1, which are shards 0, 1, ... of its parts.
-/// Messages go from each shard to the one with the same number, and gradients are summed among
-/// shards with the same number. The collectives within layers are part of the passes.
+/// `program`, in which each rank stands for `degree` devices, with a rank for each of them, which
+/// are shards 0, 1, ... of its parts, one after another. Gradients are summed among shards with the
+/// same number, and messages go from each shard to the one with the same number. Between groups of
+/// a and b devices, device j of the b that receive gets its message from device ⌊j·a/b⌋: all have
+/// the same tensors. The collectives within layers are part of the passes.
 Program withShardRanks(Program program, int degree);
+/// `program`, the devices of which stand for several ones if `cluster` says so: all of them, or
+/// those of some types (DeviceType::ofType).
+Program withShardRanks(Program program, const Cluster &cluster);
 
 /// The devices that share each layer of `plan`, the most of any stage; 1: none do.
 int shardDegreeOf(const Plan &plan);

@@ -298,11 +298,6 @@ Expected<RankFile> parseRankFile(StringRef text, StringRef path) {
 Expected<Program> readProgram(StringRef directory) {
   SmallString<128> folder(directory);
   sys::path::append(folder, "ranks");
-  if (sys::fs::is_directory(directory) && !sys::fs::exists(folder))
-    return Diagnostic(Diag::CannotRead, Location{folder.str().str(), 0, 0, ""})
-               .note({}, "plans whose stages have unequal degrees of tensor parallelism have none, "
-                         "and are not run or simulated; 'heterplan compile' writes them for others")
-           << "the plan has no programs of its ranks";
   Program program;
   int worldSize = 1; // until rank 0 says more
   for (int rank = 0; rank < worldSize; ++rank) {

@@ -45,7 +45,7 @@ class CompileOptions(TypedDict, total=False):
     shard_state: Literal["auto", "none", "optimizer", "gradients", "parameters"]
     overlap_grad_reduce: bool
     overlap_transfers: bool
-    tensor_parallel: int | Literal["auto"]
+    tensor_parallel: int | Literal["auto", "by-stage"]
     amplification_limit: float
     widths: Literal["powers", "any"]
     # Training

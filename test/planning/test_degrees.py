@@ -393,12 +393,17 @@ def test_the_checker_finds_planted_faults(tmp_path: Path):
     assert "timing" in faulty(lambda of: of["stages"][0].update(forwardSeconds=1e-9))
 
 
-@pytest.mark.parametrize("command", [["simulate"], ["inspect", "--format", "torchx"]])
-def test_plans_of_unequal_degrees_are_not_run(tmp_path: Path, command: list[str]):
-    example(tmp_path)
-    run = subprocess.run([str(BINARY), *command, str(tmp_path / "out")], capture_output=True, text=True)
-    assert run.returncode == 1 and run.stdout == ""
-    assert "the plan has no programs of its ranks" in run.stderr and "unequal degrees" in run.stderr
+def test_plans_of_unequal_degrees_have_a_program_for_each_device(tmp_path: Path):
+    _, plan = example(tmp_path)
+    ranks = [json.loads(path.read_text()) for path in sorted((tmp_path / "out/ranks").iterdir())]
+    devices = [device for stage in plan["stages"] for device in stage["replicas"][0]["devices"]]
+    assert [rank["device"] for rank in ranks] == devices
+    run = subprocess.run(
+        [str(BINARY), "simulate", str(tmp_path / "out"), "--json"], capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    simulated = json.loads(run.stdout)["iterationSeconds"]
+    assert simulated == pytest.approx(plan["iterationSeconds"], rel=1e-6)
 
 
 def test_degrees_of_a_file_are_asked_for(tmp_path: Path):

@@ -337,9 +337,9 @@ void addCompileOptions(CLI::App &command, CompileOptions &options) {
   addArgument(command, "MODEL", options.model, "a .onnx or .layers.json file");
   addRequestOptions(command, options);
   beginGroup(command, "Parallelism");
-  addText(command, "--tensor-parallel", options.tensorParallel, "N|auto",
+  addText(command, "--tensor-parallel", options.tensorParallel, "N|auto|by-stage",
           "each replica is N devices of a node that share every layer (1); auto: the best of 1, 2, "
-          "4, ...");
+          "4, ...; by-stage: the best of them for each stage");
   beginGroup(command, "Search");
   addText(command, "--alternatives", options.alternatives, "K",
           "search for other plans too (without a device type, on one type, one stage, a pipeline, "

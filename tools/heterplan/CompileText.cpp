@@ -75,6 +75,15 @@ void warnOfMixedVendors(const Plan &plan, const Cluster &cluster) {
          << '\n';
 }
 
+/// Notes the degrees at which no layer is divided.
+static void noteUndivided(const DividedModel &divided) {
+  for (const ModelShard &shard : divided.shards)
+    if (shard.local.slicedTensors().empty())
+      errs() << "note: no layer is divided: each of the " << shard.local.degree
+             << " devices of a replica computes the whole of every layer, since collectives would "
+                "take longer or no rule allows it\n";
+}
+
 void printNotes(const PlanningInputs &inputs, const CompileOptions &options) {
   std::vector<std::string> notes = inputs.problem.graph.notes;
   if (inputs.graph)
@@ -88,11 +97,8 @@ void printNotes(const PlanningInputs &inputs, const CompileOptions &options) {
   for (const std::string &note : trainingNotes(*inputs.graph))
     errs() << "note: " << note << '\n';
   noteMissingValues(*inputs.graph, options.model);
-  if (inputs.divided && inputs.divided->local.slicedTensors().empty())
-    errs()
-        << "note: no layer is divided: each of the " << inputs.divided->local.degree
-        << " devices of a replica computes the whole of every layer, since collectives would take "
-           "longer or no rule allows it\n";
+  if (inputs.divided)
+    noteUndivided(*inputs.divided);
 }
 
 void printNext(const CompileOptions &options) {

@@ -450,9 +450,12 @@ Expected<PlanInputs> readPlanInputs(StringRef planPath, StringRef modelPath,
   if (!isUnequal) {
     if (Error error = divideLayers(*model, degree))
       return error;
-  } else if (model->layers.degrees().size() == 1) {
-    return Diagnostic(Diag::NotSupported, {planPath.str(), 0, 0, ""})
-           << "stages of unequal degrees need a layers file that states figures by degree";
+  } else {
+    Expected<Cluster> cluster = readWholeCluster(options.cluster);
+    if (!cluster)
+      return cluster.takeError();
+    if (Error error = divideByDegree(*model, degreesOf(*cluster)))
+      return error;
   }
   if (isHalf(plan->precision))
     model->layers = underAutocast(std::move(model->layers));

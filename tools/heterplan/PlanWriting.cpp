@@ -22,24 +22,20 @@ std::string certificateOf(const Plan &plan, const Problem &problem, const Compil
   return bound.obstacle().empty() ? toJson(bound.certify()) : "";
 }
 
-/// The program of `plan`, which names all devices as `written`. Stages of unequal degrees have a
-/// rank for each group of devices.
-Expected<Program> programOf(const Plan &plan, const Plan &written, const Problem &problem) {
-  const int degree = shardDegreeOf(written);
-  if (degree == 1 || !problem.cluster.hasShardTypes()) {
-    Expected<Program> program = lower(plan, problem.graph, problem.cluster);
-    if (program)
-      *program = withShardRanks(std::move(*program), problem.cluster.shardDegree);
-    return program;
-  }
-  if (hasUnequalDegrees(written))
-    return lower(plan, problem.graph, problem.cluster);
-  Expected<Plan> groups = withShardGroups(written);
-  if (!groups)
-    return groups.takeError();
-  Expected<Program> program = lower(*groups, problem.graph.ofDegree(degree), problem.cluster);
+/// The layers that the stages of `written` send tensors between: those of its degree, or of the
+/// whole model if degrees are unequal.
+const LayerGraph &layersOf(const Plan &written, const PlanningInputs &inputs) {
+  const ModelShard *shard = nullptr;
+  if (inputs.divided && !hasUnequalDegrees(written))
+    shard = inputs.divided->find(shardDegreeOf(written));
+  return shard ? shard->layers : inputs.problem.graph;
+}
+
+/// The program of `plan` with a rank for each device.
+Expected<Program> programOf(const Plan &plan, const LayerGraph &layers, const Cluster &cluster) {
+  Expected<Program> program = lower(plan, layers, cluster);
   if (program)
-    *program = withShardRanks(std::move(*program), degree);
+    *program = withShardRanks(std::move(*program), cluster);
   return program;
 }
 } // namespace
@@ -51,7 +47,8 @@ Error heterplan::writePlan(const Plan &plan, const PlanningInputs &inputs,
   if (!runtime)
     return runtime.takeError();
   Plan written = withShardDevices(plan, problem.cluster);
-  Expected<Program> program = programOf(plan, written, problem);
+  const LayerGraph &layers = layersOf(written, inputs);
+  Expected<Program> program = programOf(plan, layers, problem.cluster);
   if (!program)
     return program.takeError();
   Expected<Simulation> simulation = simulate(*program);
@@ -59,7 +56,7 @@ Error heterplan::writePlan(const Plan &plan, const PlanningInputs &inputs,
     return simulation.takeError();
   const bool namesDevices = problem.cluster.shardDegree == 1 && !problem.cluster.hasShardTypes();
   Package package{written,
-                  problem.graph,
+                  layers,
                   *program,
                   simulation->timeline,
                   inputs.graph ? &*inputs.graph : nullptr,
@@ -68,8 +65,8 @@ Error heterplan::writePlan(const Plan &plan, const PlanningInputs &inputs,
                   namesDevices ? &problem.cluster : nullptr,
                   beside.alternatives,
                   beside.limits};
-  package.divided = inputs.divided ? &*inputs.divided : nullptr;
-  package.hasRanks = !hasUnequalDegrees(written);
+  const bool isDivided = inputs.divided && shardDegreeOf(written) > 1;
+  package.divided = isDivided ? &*inputs.divided : nullptr;
   package.threads = inputs.searching.threads;
   package.copiesWeights = !options.noWeights;
   package.certificate = certificateOf(plan, problem, options);

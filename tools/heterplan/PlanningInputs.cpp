@@ -65,6 +65,14 @@ Expected<Request> wholeRuns(Request request) {
 
 /// Layers are divided as asked for, or as a layers file has them.
 Error divideLayers(Model &model, const CompileOptions &options) {
+  if (options.tensorParallel == degreeByStage) {
+    Expected<Cluster> cluster = readWholeCluster(options.costs.cluster);
+    if (!cluster)
+      return cluster.takeError();
+    if (Error error = checkBesideShards(options))
+      return error;
+    return divideByDegree(model, degreesOf(*cluster));
+  }
   Expected<int> degree = options.tensorParallel.empty()
                              ? Expected<int>(model.layers.shardDegree)
                              : readTensorParallel(options.tensorParallel);

@@ -18,7 +18,7 @@ Expected<int> readTensorParallel(const std::string &text) {
       (!StringRef(text).getAsInteger(10, degree) && degree >= 1 && degree <= mostShards))
     return degree;
   return usageError("--tensor-parallel")
-         << "'" << text << "' is not accepted; give auto, or a whole number from 1 to "
+         << "'" << text << "' is not accepted; give auto, by-stage, or a whole number from 1 to "
          << mostShards;
 }
 
@@ -42,7 +42,49 @@ void dropValues(Graph &local) {
       tensor.external.reset();
     }
 }
+
+/// The part of `model` that one of `degree` devices computes.
+Expected<ModelShard> shardOf(const Model &model, int degree) {
+  Expected<ShardedLayers> sharded = shardLayers(*model.graph, model.layers, degree);
+  if (!sharded)
+    return sharded.takeError();
+  dropValues(sharded->local.graph);
+  return ModelShard{std::move(sharded->local), std::move(sharded->layers)};
+}
+
+/// Fails if `model` has no operators.
+Error checkOperators(const Model &model) {
+  if (!model.graph)
+    return usageError("--tensor-parallel")
+           << "layers are divided by their operators, and a layers file has none; give the .onnx "
+              "file";
+  if (model.graph->nodes.empty())
+    return usageError("--tensor-parallel") << "the model has no operators to divide";
+  return Error::success();
+}
 } // namespace
+
+Error divideByDegree(Model &model, ArrayRef<int> degrees) {
+  if (model.layers.degrees().size() > 1)
+    return Error::success();
+  if (Error error = checkOperators(model))
+    return error;
+  std::vector<ModelShard> shards;
+  for (int degree : degrees) {
+    if (degree == 1)
+      continue;
+    Expected<ModelShard> shard = shardOf(model, degree);
+    if (shard)
+      shards.push_back(std::move(*shard));
+    else
+      errs() << "note: no stages of " << degree
+             << " devices that share layers: " << toText(shard.takeError()) << '\n';
+  }
+  LayerGraph layers = withShards(model.layers, shards);
+  model.divided = DividedModel{std::move(shards), std::move(model.layers)};
+  model.layers = std::move(layers);
+  return Error::success();
+}
 
 Error divideLayers(Model &model, int degree) {
   if (degree == model.layers.shardDegree && model.layers.degrees().size() == 1)
@@ -58,18 +100,14 @@ Error divideLayers(Model &model, int degree) {
     return usageError("--tensor-parallel")
            << "the layers file has the layers of one of " << model.layers.shardDegree
            << " devices, not of one of " << degree;
-  if (!model.graph)
-    return usageError("--tensor-parallel")
-           << "layers are divided by their operators, and a layers file has none; give the .onnx "
-              "file";
-  if (model.graph->nodes.empty())
-    return usageError("--tensor-parallel") << "the model has no operators to divide";
-  Expected<ShardedLayers> sharded = shardLayers(*model.graph, model.layers, degree);
-  if (!sharded)
-    return sharded.takeError();
-  dropValues(sharded->local.graph);
-  model.divided = DividedModel{std::move(sharded->local), std::move(model.layers)};
-  model.layers = std::move(sharded->layers);
+  if (Error error = checkOperators(model))
+    return error;
+  Expected<ModelShard> shard = shardOf(model, degree);
+  if (!shard)
+    return shard.takeError();
+  LayerGraph layers = shard->layers;
+  model.divided = DividedModel{{std::move(*shard)}, std::move(model.layers)};
+  model.layers = std::move(layers);
   return Error::success();
 }
 

@@ -13,8 +13,16 @@ llvm::Expected<int> readTensorParallel(const std::string &text);
 /// node of `cluster` has.
 std::vector<int> degreesOf(const Cluster &cluster);
 
+/// --tensor-parallel by-stage: the search chooses a degree for each stage.
+constexpr const char *degreeByStage = "by-stage";
+
 /// Gives `model` the layers of a shard. A layers file that has them must have this degree.
 llvm::Error divideLayers(Model &model, int degree);
+
+/// Gives `model` the layers of each of `degrees`, so that stages may have unequal ones. Degrees
+/// that the model cannot be divided by are left out, with a note. A layers file has its own
+/// degrees.
+llvm::Error divideByDegree(Model &model, llvm::ArrayRef<int> degrees);
 
 /// A line that says how the devices of a plan share layers; "" if they do not.
 std::string shardDegreeText(const Plan &plan);

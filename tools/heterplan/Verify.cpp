@@ -218,14 +218,10 @@ Error addDirectory(const PlanInputs &inputs, const std::string &directory, Repor
     report.unchecked.push_back({"instructions", "the plan itself or its files fail"});
     return Error::success();
   }
-  if (inputs.costs.cluster.hasShardTypes()) {
-    report.unchecked.push_back({"instructions", "stages of unequal degrees have no programs"});
-    return Error::success();
-  }
   Expected<Program> program = lower(inputs.plan, inputs.graph, inputs.costs.cluster);
   if (!program)
     return program.takeError();
-  *program = withShardRanks(std::move(*program), inputs.graph.shardDegree);
+  *program = withShardRanks(std::move(*program), inputs.costs.cluster);
   std::vector<std::string> changed = changedInstructions(directory, *program);
   std::string writer = writerOf(directory), here = "heterplan " HETERPLAN_VERSION;
   if (!changed.empty() && writer != here)
@@ -234,9 +230,9 @@ Error addDirectory(const PlanInputs &inputs, const std::string &directory, Repor
   if (!inputs.operators || !sys::fs::exists(directory + "/model.py"))
     return Error::success();
   Expected<std::vector<std::string>> model =
-      inputs.divided
-          ? changedModel(directory, *inputs.operators, *inputs.divided, inputs.graph, inputs.plan)
-          : changedModel(directory, *inputs.operators, inputs.graph, inputs.plan);
+      inputs.divided ? changedModel(directory, *inputs.operators, *inputs.divided,
+                                    withShardDevices(inputs.plan, inputs.costs.cluster))
+                     : changedModel(directory, *inputs.operators, inputs.graph, inputs.plan);
   if (!model)
     return model.takeError();
   report.add("model-code", *model);
@@ -325,6 +321,11 @@ Expected<Report> examine(const PlanInputs &inputs, const VerifyOptions &options)
   return report;
 }
 
+/// The layers of `shard`, as `planned`, which are of one degree or of several, has them.
+LayerGraph layersOf(const ModelShard &shard, const LayerGraph &planned) {
+  return planned.degrees().size() > 1 ? planned.ofDegree(shard.local.degree) : planned;
+}
+
 /// The check of the groups of devices that share every layer; nothing if there are none.
 Expected<std::optional<Finding>> examineShards(const VerifyOptions &options) {
   Expected<Plan> plan = readPlanAt(options.plan);
@@ -355,8 +356,9 @@ Expected<Report> examine(const VerifyOptions &options) {
   if (report && *shards)
     report->findings.push_back(**shards);
   if (report && inputs->divided)
-    report->findings.push_back(
-        checkShardSlices(*inputs->operators, *inputs->divided, inputs->graph));
+    for (const ModelShard &shard : inputs->divided->shards)
+      report->findings.push_back(
+          checkShardSlices(*inputs->operators, shard.local, layersOf(shard, inputs->graph)));
   return report;
 }
 

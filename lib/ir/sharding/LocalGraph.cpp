@@ -25,6 +25,7 @@ public:
     local.states = assignment.tensors;
     for (size_t i = 0; i < whole.tensors.size(); ++i) {
       names.insert(whole.tensors[i].name);
+      local.wholeNames.push_back(whole.tensors[i].name);
       versions.emplace_back(whole.tensors[i], assignment.tensors[i], machine);
       made.push_back({static_cast<TensorId>(i)});
       makeLocal(static_cast<TensorId>(i));
@@ -246,6 +247,28 @@ std::vector<TensorId> LocalGraph::slicedTensors() const {
   for (size_t i = 0; i < states.size(); ++i)
     if (isStored(graph.tensors[i].role) && states[i].isSharded())
       result.push_back(static_cast<TensorId>(i));
+  return result;
+}
+
+std::vector<TensorId> LocalGraph::originals() const {
+  std::vector<TensorId> result(graph.tensors.size(), noTensor);
+  for (size_t i = 0; i < wholeNames.size(); ++i)
+    result[i] = static_cast<TensorId>(i);
+  for (const GraphNode &node : graph.nodes)
+    if (shardOperator(node))
+      result[node.outputs[0]] = result[node.inputs[0]];
+  return result;
+}
+
+std::vector<bool> LocalGraph::areWhole() const {
+  std::vector<bool> result;
+  for (const ShardState &state : states)
+    result.push_back(state.kind == ShardState::Replicated);
+  for (const GraphNode &node : graph.nodes) {
+    const std::optional<ShardOperator> op = shardOperator(node);
+    if (op == ShardOperator::ShardCopy || op == ShardOperator::ShardGatherSum)
+      result[node.outputs[0]] = false; // its gradient is a sum over the shards
+  }
   return result;
 }
 

@@ -17,8 +17,16 @@ struct LocalGraph {
   Graph graph;
   std::vector<ShardState> states; // by tensor of `graph`
 
+  /// The names of the tensors of the model, by their numbers.
+  std::vector<std::string> wholeNames;
+
   /// The tensors that are slices of stored ones, with `states`.
   std::vector<TensorId> slicedTensors() const;
+  /// By tensor: the one of the model that it is, in another state or in the same one; noTensor: it
+  /// is none.
+  std::vector<TensorId> originals() const;
+  /// By tensor: whether every shard has the whole of it, and of its gradient.
+  std::vector<bool> areWhole() const;
 };
 
 /// The local graph of `assignment`, which chooses conversions as `machine` has them. It verifies.

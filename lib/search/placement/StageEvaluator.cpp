@@ -15,6 +15,13 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
+/// Whether a pin to `name` allows devices of a type: it names these, or, of groups of devices, the
+/// groups (shardTypeName) or the devices of any group.
+bool allowsType(StringRef name, const Cluster &cluster, int type) {
+  return cluster.types[type].stated() == name ||
+         cluster.types[cluster.deviceTypeOf(type)].stated() == name;
+}
+
 /// For each type and position, how many layers before it are pinned to another type.
 std::vector<std::vector<int>> countForbidden(const Problem &problem) {
   int layers = problem.graph.size();
@@ -22,7 +29,7 @@ std::vector<std::vector<int>> countForbidden(const Problem &problem) {
                                           std::vector<int>(layers + 1, 0));
   for (const Pin &pin : problem.request.pins)
     for (size_t type = 0; type < forbidden.size(); ++type)
-      if (problem.cluster.types[problem.cluster.deviceTypeOf(int(type))].stated() != pin.type)
+      if (!allowsType(pin.type, problem.cluster, int(type)))
         ++forbidden[type][problem.graph.find(pin.layer) + 1];
   for (std::vector<int> &counts : forbidden)
     for (int i = 0; i < layers; ++i)

@@ -186,6 +186,11 @@ Error verifyPins(const Problem &problem) {
     Location place{"", 0, 0, "pin " + pin.layer + "=" + pin.type};
     if (Error error = verifyLayer(problem, pin.layer, place))
       return error;
+    const bool isOfGroups = any_of(problem.cluster.types, [&](const DeviceType &each) {
+      return each.ofType >= 0 && each.stated() == pin.type;
+    });
+    if (isOfGroups)
+      continue;
     if (Error error = verifyType(problem, pin.type, place))
       return error;
   }

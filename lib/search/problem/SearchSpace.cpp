@@ -169,6 +169,8 @@ void SearchSpace::nameDegreesLeftOut(const Problem &problem) {
     leftOut.push_back("neighbours of unlike types or degrees in one node of several");
   if (!hasAllShardTypes(problem.cluster, problem.graph.degrees()))
     leftOut.push_back("degrees that do not divide the devices of a node");
+  if (any_of(problem.graph.layers, [](const Layer &layer) { return layer.continuesStage; }))
+    leftOut.push_back("cuts at which the devices of a degree have slices");
 }
 
 void SearchSpace::listOptions(const Problem &problem) {

@@ -110,9 +110,7 @@ Finding checkShardGroups(const Plan &plan, const Cluster &cluster) {
   return finding("shard-groups", "replicas", -wrong, because);
 }
 
-Finding checkShardSlices(const Graph &whole, const DividedModel &divided,
-                         const LayerGraph &layers) {
-  const LocalGraph &local = divided.local;
+Finding checkShardSlices(const Graph &whole, const LocalGraph &local, const LayerGraph &layers) {
   StringMap<double> bytes; // of what a shard has of each parameter
   for (size_t id = 0; id < whole.tensors.size(); ++id) {
     const GraphTensor &tensor = whole.tensors[id];

@@ -3,17 +3,18 @@
 #pragma once
 
 #include "ir/Graph.h"
-#include "ir/sharding/DividedModel.h"
+#include "ir/LayerGraph.h"
+#include "ir/sharding/LocalGraph.h"
 #include "search/verify/Checker.h"
 
 namespace heterplan {
 
-/// "shard-groups": all stages have one degree, and each replica has as many devices of one type on
-/// one node, which are in `cluster`; no device is in two replicas. `plan` names all devices.
+/// "shard-groups": each replica has as many devices as its stage states, of one type on one node,
+/// which are in `cluster`; no device is in two replicas. `plan` names all devices.
 Finding checkShardGroups(const Plan &plan, const Cluster &cluster);
 
 /// "shard-slices": every stored tensor of a shard is that of the whole model, or one of equal
 /// slices of it along one axis; the parameters of `layers` take the bytes of these.
-Finding checkShardSlices(const Graph &whole, const DividedModel &divided, const LayerGraph &layers);
+Finding checkShardSlices(const Graph &whole, const LocalGraph &local, const LayerGraph &layers);
 
 } // namespace heterplan

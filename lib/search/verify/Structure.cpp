@@ -337,7 +337,7 @@ std::optional<ConstraintFormula> checkPin(const CheckInputs &in) {
       for (const Replica &replica : in.plan.stages[stage].replicas)
         for (const DeviceRef &device : replica.devices)
           for (const DeviceRef &each : devicesBehind(in.cluster, device))
-            kept = kept && each.type == pin.type;
+            kept = kept && (each.type == pin.type || device.type == pin.type);
     result.parts.push_back(
         {"layer '" + pin.layer + "' is pinned to " + pin.type + " and is not (or not only) there",
          Formula::truth(kept)});

@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 using namespace heterplan;
 using heterplan::test::diagnosed;
 using llvm::ArrayRef;
@@ -107,6 +109,65 @@ TEST(PlanShards, MakesARankOfEveryDeviceOfAGroup) {
   }
   EXPECT_EQ(program.stageGroups(3)[0], (RankGroup{3, 7}));
   EXPECT_EQ(withShardRanks(groups, 1), groups);
+}
+
+/// The small plan, each of whose stages is on groups of as many devices as `degrees` says.
+Program ofDegrees(std::vector<int> degrees) {
+  Plan plan = smallPlan();
+  Cluster cluster = smallCluster();
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage)
+    for (Replica &replica : plan.stages[stage].replicas) {
+      DeviceRef &device = replica.devices.front();
+      const int single = cluster.typeIndex(device);
+      DeviceType group = cluster.types[single];
+      group.name = shardTypeName(device.type, degrees[stage]);
+      group.shards = degrees[stage];
+      group.ofType = single;
+      if (cluster.typeIndex({group.name, device.node, device.index}) < 0) {
+        cluster.types.push_back(group);
+        for (NodeGroup &node : cluster.nodes)
+          if (auto found = node.devices.find(device.type); found != node.devices.end())
+            node.devices[group.name] = found->second;
+      }
+      device.type = group.name;
+    }
+  auto program = lower(plan, smallGraph(), cluster);
+  EXPECT_TRUE(bool(program)) << toText(program.takeError());
+  return withShardRanks(std::move(*program), cluster);
+}
+
+/// "0>4 1>4 ...": the ranks between which messages of a kind go.
+std::string messages(const Program &program, Op op) {
+  std::set<std::pair<int, int>> found;
+  for (const RankProgram &rank : program.ranks)
+    for (const Instruction &instruction : rank.instructions)
+      if (instruction.op == op)
+        found.insert(isSend(op) ? std::pair(rank.rank, instruction.peer)
+                                : std::pair(instruction.peer, rank.rank));
+  std::string text;
+  for (auto [from, to] : found)
+    text += std::to_string(from) + ">" + std::to_string(to) + " ";
+  return text;
+}
+
+TEST(PlanShards, SendsFromFewShardsToMany) {
+  const Program program = ofDegrees({1, 4}); // ranks 0 and 1; 2 to 5
+  EXPECT_EQ(toText(program.verify()), "");
+  ASSERT_EQ(program.ranks.size(), 6u);
+  EXPECT_EQ(program.ranks[5].parts[0].shard, 3);
+  const std::string forward = "0>2 0>3 0>4 0>5 1>2 1>3 1>4 1>5 ";
+  EXPECT_EQ(messages(program, Op::Send), forward);
+  EXPECT_EQ(messages(program, Op::Receive), forward);
+  EXPECT_EQ(messages(program, Op::SendGradient), "2>0 2>1 ");
+  EXPECT_EQ(messages(program, Op::ReceiveGradient), "2>0 2>1 ");
+}
+
+TEST(PlanShards, SendsFromManyShardsToFew) {
+  const Program program = ofDegrees({4, 2}); // ranks 0 to 3 and 4 to 7; 8 and 9
+  EXPECT_EQ(toText(program.verify()), "");
+  EXPECT_EQ(messages(program, Op::Send), "0>8 2>9 4>8 6>9 ");
+  EXPECT_EQ(messages(program, Op::SendGradient), "8>0 8>1 8>4 8>5 9>2 9>3 9>6 9>7 ");
+  EXPECT_EQ(program.stageGroups(3)[0], (RankGroup{3, 7}));
 }
 
 TEST(PlanShards, RefusesSumsOverOtherShards) {

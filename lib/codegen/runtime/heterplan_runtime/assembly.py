@@ -155,7 +155,7 @@ def _refuse_moving_shares(options: argparse.Namespace, plan: PlanSummary, global
 
 
 def _refuse_shared_tables(model: Model, program: RankProgram) -> None:
-    if model.degree > 1 and any(part.tables for part in program.parts):
+    if model.is_divided and any(part.tables for part in program.parts):
         raise RuntimeFault(
             "a sparse table is not supported with layers that several devices share (--tensor-parallel)"
         )
@@ -176,8 +176,12 @@ def make_interpreter(run: Run) -> Interpreter:
         pin_to_cores(local_rank(), run.options.threads or 1)
     scale = LossScale() if communicator.largest(float(run.precision.scales_losses)) else None
     parts = [_make_part(run, part, scale) for part in program.parts]
+    shared_slicings = {
+        name: {stage: run.model.slicings_of(stage).get(name) for stage in stages}
+        for name, stages in shared.items()
+    }
     return Interpreter(
-        program, parts, communicator, run.recorder, shared, run.rule, run.stopwatch, scale
+        program, parts, communicator, run.recorder, shared_slicings, run.rule, run.stopwatch, scale
     )
 
 
@@ -189,8 +193,8 @@ def _make_part(run: Run, part: Part, scale: LossScale | None) -> PartExecution:
         run.model, part.stage, options.directory, options.seed, communicator.device,
         elsewhere={name: layer.fill for layer in layers for name in layer.names}, shard=part.shard,
     )  # fmt: skip
-    if run.model.degree > 1:
-        _share_layers(run, stage)
+    if run.model.degrees[part.stage] > 1:
+        _share_layers(run, part, stage)
     sharded = _shard_state(run, part, stage, layers, presence)
     if run.plan.batch_norm == "synchronised":
         _synchronise_batch_norm(stage, part.stage, communicator, presence)
@@ -205,12 +209,12 @@ def _make_part(run: Run, part: Part, scale: LossScale | None) -> PartExecution:
     )  # fmt: skip
 
 
-def _share_layers(run: Run, stage: nn.Module) -> None:
+def _share_layers(run: Run, part: Part, stage: nn.Module) -> None:
     """Gives the code of a shard its collectives."""
-    group = run.communicator.shard_group
-    if len(group) != run.model.degree:
+    group, degree = run.communicator.shard_group, run.model.degrees[part.stage]
+    if len(group) != degree:
         raise RuntimeFault(
-            f"ranks {list(group)} share every layer; model.py is the code of one of {run.model.degree}"
+            f"ranks {list(group)} share every layer; model.py is the code of one of {degree}"
         )
     setattr(stage, "shards", ShardGroup(run.communicator))
 
@@ -225,7 +229,7 @@ def _make_trained(
     statistics = _local_statistics(run, part, stage)
     return TrainedState(
         part, stage, run.communicator, kind, optimizer, tables, sharded, statistics,
-        run.model.slicings(), _overlapped_sum(run, part, stage),
+        run.model.slicings_of(part.stage), _overlapped_sum(run, part, stage),
     )  # fmt: skip
 
 

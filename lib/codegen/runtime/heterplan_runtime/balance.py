@@ -282,6 +282,11 @@ def make_balancer(
             "GPU (NCCL); leave --balance and --epoch-samples out"
         )
     programs = []
+    if moves and communicator.has_unequal_degrees:
+        raise RuntimeFault(
+            "shares that change are not supported where stages have unequal degrees of tensor parallelism; "
+            "leave --balance and --epoch-samples out"
+        )
     if moves:
         read = (read_rank_program(options.directory, i) for i in range(program.world_size))
         programs = [each for each in read if each.shard == program.shard]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from .communication import Communicator
 from .gradients import multiply, sum_of_squares
@@ -12,7 +12,7 @@ from .part import PartExecution
 def clip_gradients(
     parts: Sequence[PartExecution],
     communicator: Communicator,
-    shared: Mapping[str, tuple[int, ...]],
+    shared: Mapping[str, Iterable[int]],
     limit: float,
 ) -> None:
     """All ranks call it, when all gradients are sums over the replicas. A tensor that several ranks
@@ -22,7 +22,7 @@ def clip_gradients(
         stage = part.part.stage
         first = communicator.stage_group(stage)[0] == communicator.rank
         for name, gradient, divided in part.trained.gradients():
-            alone = divided or (first and shared.get(name, (stage,))[0] == stage)
+            alone = divided or (first and next(iter(shared.get(name, (stage,)))) == stage)
             if alone and part.trained.speaks_for(name):
                 own.append(gradient)
     norm = communicator.total(sum_of_squares(own)) ** 0.5

@@ -167,6 +167,7 @@ class Communicator:
         listed = list(stages)
         for shard in self._shards:
             self._add_groups(self.stages_group(several, shard) for several in listed)
+        self._add_groups(self.all_shards_of(several) for several in listed)
 
     def share_tables(self, stages: Iterable[int]) -> None:
         """Makes the groups of stages with sparse tables; all ranks call it alike. Rows and their
@@ -200,6 +201,8 @@ class Communicator:
         for stage in sorted({stage for entry in self.roster for stage in entry.beside}):
             for shard in self._shards:
                 group = list(self.stage_group(stage, shard))
+                if not group:  # replicas of the stage have fewer shards
+                    continue
                 made = dist.new_group(group, timeout=self._timeout, backend=self.backend)
                 if shard == self.shard:
                     self._beside[stage] = made
@@ -240,9 +243,19 @@ class Communicator:
     def stages_group(self, stages: Iterable[int], shard: int | None = None) -> Group:
         return tuple(sorted({rank for stage in stages for rank in self.stage_group(stage, shard)}))
 
+    def all_shards_of(self, stages: Iterable[int]) -> Group:
+        """Returns the ranks of some stages, whatever shards they are."""
+        wanted = set(stages)
+        return tuple(entry.rank for entry in self.roster if wanted & set(entry.stages))
+
     @property
     def _shards(self) -> list[int]:
         return sorted({entry.shard for entry in self.roster})
+
+    @property
+    def has_unequal_degrees(self) -> bool:
+        """Whether replicas of some stages have more shards than those of others."""
+        return len({len(self._shard_group(entry)) for entry in self.roster}) > 1
 
     @property
     def shard_group(self) -> Group:

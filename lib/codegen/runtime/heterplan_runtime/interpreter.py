@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from .clipping import clip_gradients
 from .communication import Communicator
@@ -16,6 +18,7 @@ from .loss_scale import LossScale
 from .part import Measure, PartExecution
 from .program import Instruction, RankProgram
 from .recorder import Recorder
+from .shards import Slicing
 from .state_check import StateEntry
 from .stopwatch import Stopwatch
 from .update_rule import UpdateRule
@@ -23,7 +26,7 @@ from .update_rule import UpdateRule
 
 class Interpreter:
     """`parts` are those of the program, in its order; `shared`: parameters that several stages of the
-    model use, with those stages."""
+    model use, with those stages and how the shards of each divide it."""
 
     def __init__(
         self,
@@ -31,7 +34,7 @@ class Interpreter:
         parts: Sequence[PartExecution],
         communicator: Communicator,
         recorder: Recorder,
-        shared: dict[str, tuple[int, ...]],
+        shared: dict[str, dict[int, Slicing | None]],
         rule: UpdateRule,
         stopwatch: Stopwatch,
         scale: LossScale | None = None,
@@ -181,19 +184,48 @@ class Interpreter:
         """A parameter that several stages use: each stage has its part of the gradient, the same on
         all its ranks, of which the first speaks for it; or each of its ranks has a part. All
         gradients are there before the first update of any stage."""
-        for name, stages in self._shared.items():
-            own = [part for part in self._parts if part.part.stage in stages]
+        for name, slicings in self._shared.items():
+            own = [part for part in self._parts if part.part.stage in slicings]
             if not own:
                 continue
             gradients = [part.trained.gradient(name) for part in own]
-            spoken = torch.zeros_like(gradients[0])
-            for part, gradient in zip(own, gradients, strict=True):
-                first = self._communicator.stage_group(part.part.stage)[0] == self._program.rank
-                if first or not part.trained.has_whole_gradients:
-                    spoken += gradient
-            total = self._communicator.sum(spoken, self._communicator.stages_group(stages))
+            spoken = [
+                gradient if self._speaks(part) else torch.zeros_like(gradient)
+                for part, gradient in zip(own, gradients, strict=True)
+            ]
+            if self._communicator.has_unequal_degrees:
+                self._sum_whole(own, gradients, spoken, slicings)
+                continue
+            total = self._communicator.sum(reduce(torch.add, spoken), self._communicator.stages_group(slicings))
             for gradient in gradients:
                 gradient.copy_(total)
+
+    def _speaks(self, part: PartExecution) -> bool:
+        """Whether what this rank has of a gradient counts, before several stages sum it."""
+        first = self._communicator.stage_group(part.part.stage)[0] == self._program.rank
+        return first or not part.trained.has_whole_gradients
+
+    def _sum_whole(
+        self, own: list[PartExecution], gradients: list[Tensor], spoken: list[Tensor],
+        slicings: Mapping[int, Slicing | None],
+    ) -> None:  # fmt: skip
+        """The stages may divide the parameter in unlike ways: all ranks sum the whole gradient, to which each
+        shard brings its slice, and the first one what all shards have."""
+        shapes = (each.shape for each in slicings.values() if each is not None)
+        whole = spoken[0].new_zeros(next(shapes, spoken[0].shape))
+        for part, gradient in zip(own, spoken, strict=True):
+            divided, shard = slicings[part.part.stage], part.part.shard
+            if divided is not None:
+                parts = [torch.zeros_like(gradient)] * divided.degree
+                parts[shard] = gradient
+                whole += divided.joined(parts)
+            elif not shard:
+                whole += gradient
+        total = self._communicator.sum(whole, self._communicator.all_shards_of(slicings))
+        for part, gradient in zip(own, gradients, strict=True):
+            divided = slicings[part.part.stage]
+            share = total if divided is None else divided.part(total, part.part.shard)
+            gradient.copy_(share.reshape(gradient.shape))
 
 
 def _first_update(program: RankProgram) -> int | None:

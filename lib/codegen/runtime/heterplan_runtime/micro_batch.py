@@ -39,4 +39,4 @@ class MicroBatch:
     outputs: tuple[Tensor, ...] = ()
     output_gradients: list[Tensor | None] = field(default_factory=list)
     input_gradients: list[Tensor] = field(default_factory=list)
-    returned: int = 0  # samples whose input gradients are sent
+    returned: int = 0  # messages with input gradients that are sent

@@ -43,7 +43,7 @@ class Model:
     outputs: dict[str, TensorSpec]
     bounds: dict[str, int]  # integer inputs are below these
     double: bool = False  # in double precision, whatever its files say
-    degree: int = 1  # devices that share every layer
+    degrees: tuple[int, ...] = ()  # by stage: devices that share every layer
     verified: Verified = field(default_factory=set, compare=False)  # of the weights that lie elsewhere
 
     @property
@@ -79,26 +79,45 @@ class Model:
         kind = dtype_of(dtype, "model.py")
         return widened(kind) if self.double else kind, tuple(shape)
 
-    def slicings(self) -> dict[str, Slicing]:
-        """The stored tensors of which each shard has a part."""
+    @property
+    def is_divided(self) -> bool:
+        """Whether several devices share the layers of some stage."""
+        return any(degree > 1 for degree in self.degrees)
+
+    def slicings_of(self, stage: int) -> dict[str, Slicing]:
+        """The stored tensors of a stage of which each of its shards has a part."""
         return {
-            name: Slicing(axis, tuple(segments), tuple(shape), self.degree)
-            for stage in self.stages
-            for name, (axis, segments, shape) in _specs(stage, "slices_spec").items()
+            name: Slicing(axis, tuple(segments), tuple(shape), self.degrees[stage])
+            for name, (axis, segments, shape) in _specs(self.stages[stage], "slices_spec").items()
         }
+
+    def slicings(self) -> dict[str, Slicing]:
+        """The stored tensors of which shards have parts. The first of several stages that use a
+        parameter says how it is divided."""
+        found: dict[str, Slicing | None] = {}
+        for index, stage in enumerate(self.stages):
+            own = self.slicings_of(index)
+            for attribute in ("parameters_spec", "frozen_spec", "buffers_spec", "constants_spec"):
+                for name in _specs(stage, attribute):
+                    found.setdefault(name, own.get(name))
+        return {name: slicing for name, slicing in found.items() if slicing is not None}
 
     def trained(self) -> TensorTypes:
         """Types of all tensors that training changes, whichever stage has them: parameters, sparse
         tables and statistics, by their ONNX names. Tensors of which shards have parts are whole."""
         sliced = self.slicings()
-        return {
-            name: (
-                dtype_of(dtype, "model.py"), sliced[name].shape if name in sliced else tuple(shape)
-            )
-            for stage in self.stages
-            for attribute in ("parameters_spec", "tables_spec", "buffers_spec")
-            for name, (shape, dtype, _) in _specs(stage, attribute).items()
-        }
+        found: TensorTypes = {}
+        for stage in self.stages:
+            for attribute in ("parameters_spec", "tables_spec", "buffers_spec"):
+                for name, (shape, dtype, _) in _specs(stage, attribute).items():
+                    whole = sliced[name].shape if name in sliced else tuple(shape)
+                    found.setdefault(name, (dtype_of(dtype, "model.py"), whole))
+        return found
+
+
+def _degrees(stated: int | tuple[int, ...], stages: int) -> tuple[int, ...]:
+    """By stage; model.py states one number if they are equal."""
+    return (stated,) * stages if isinstance(stated, int) else tuple(map(int, stated))
 
 
 def _specs(stage: type[nn.Module], attribute: str) -> dict[str, Any]:
@@ -135,7 +154,7 @@ def load_model(directory: Path, double: bool = False, file: str = CODE) -> Model
                 name: int(bound) for name, bound in getattr(module, "INPUT_BOUNDS", {}).items()
             },
             double=double,
-            degree=int(getattr(module, "SHARDS", 1)),
+            degrees=_degrees(getattr(module, "SHARDS", 1), len(module.STAGES)),
         )
     except RuntimeFault:
         raise
@@ -159,9 +178,12 @@ def check_model(model: Model, program: RankProgram) -> None:
     """The model and the program must come from one plan."""
     if len(model.stages) != program.stages:
         raise RuntimeFault(f"model.py has {len(model.stages)} stages; the plan {program.stages}")
+    if len(model.degrees) != len(model.stages):
+        raise RuntimeFault(f"model.py has {len(model.stages)} stages, of {len(model.degrees)} degrees")
     for part in program.parts:
-        if part.shard >= model.degree:
-            raise RuntimeFault(f"shard {part.shard} of {model.degree} in model.py")
+        degree = model.degrees[part.stage]
+        if part.shard >= degree:
+            raise RuntimeFault(f"shard {part.shard} of {degree} in model.py")
         outputs = len(model.outputs) if program.is_last(part) else len(part.sends)
         _check_part(model, part, outputs)
 
@@ -275,7 +297,7 @@ def build_stage(
     weights, path = _weights(model, index, directory)
     tensors = stage.state_dict(keep_vars=True)
     held: dict[str, Any] = {}
-    sliced = model.slicings()
+    sliced = model.slicings_of(index)
 
     def own(name: str, whole: Tensor) -> Tensor:
         if name not in sliced:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -86,7 +87,9 @@ class PartExecution:
         """From now on `part` of `program`, which has other samples (and messages) than before."""
         self._program, self.part = program, part
         self._samples = program.samples_of(part)
-        self._links_back = program.links_to(part)
+        self._returns = Counter(
+            i.micro_batch for i in program.instructions_of(part) if i.op == "sendGradient"
+        )
         passes = [i.micro_batch for i in program.instructions_of(part) if i.op == "backward"]
         self._last_backward = passes[-1] if passes else None
         self._following = _following_receives(program, part)
@@ -338,6 +341,8 @@ class PartExecution:
             for leaf in state.leaves
         ]
         state.outputs, state.output_gradients, state.leaves, state.batch = (), [], [], None
+        if not self._returns[instruction.micro_batch]:  # other shards send them
+            state.input_gradients = []
 
     def _backward_from_loss(self, state: MicroBatch, samples: int) -> None:
         with self._precision.forward(self._communicator.device):
@@ -373,8 +378,8 @@ class PartExecution:
             for index, spec in _differentiable(self.part.receives, instruction)
         ]
         self._communicator.send(gradients, instruction)
-        state.returned += part.count
-        if state.returned >= own.count * self._links_back:
+        state.returned += 1
+        if state.returned == self._returns[instruction.micro_batch]:
             del self._micro_batches[instruction.micro_batch]
 
     def _gradient_slice(

@@ -235,10 +235,6 @@ class RankProgram:
         """The shard that the rank is of its replicas."""
         return self.parts[0].shard
 
-    def links_to(self, part: Part) -> int:
-        """How many stages the part's follows."""
-        return sum(link.target == part.stage for link in self.links)
-
     @property
     def sizes(self) -> MicroBatches:
         return MicroBatches(self.global_batch, self.micro_batches)

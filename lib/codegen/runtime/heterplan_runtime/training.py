@@ -111,7 +111,7 @@ def _programs(run: Run) -> list[RankProgram]:
 
 def _make_reference(run: Run, result: Result) -> Reference | ModuleReference:
     model = run.model
-    if model.degree > 1:
+    if model.is_divided:
         model = load_whole_model(run.options.directory, double=True)
     facts = (
         run.program, model, run.options.directory, run.data, run.loss, run.options.seed, run.rule,

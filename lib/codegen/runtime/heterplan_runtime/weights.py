@@ -55,7 +55,11 @@ def save_weights(
     """All ranks call it; rank 0 writes the file, which is replaced as a whole. `entries`: the state of
     the calling rank; `facts` go into the file's metadata; `slicings`: of tensors of which each shard has
     a part. Returns the path of the file."""
-    own = [entry for entry in entries if entry.kind == "value" and entry.name in specs]
+    own = [
+        entry
+        for entry in entries
+        if entry.kind == "value" and entry.name in specs and entry.slicing == slicings.get(entry.name)
+    ]
     described = communicator.gather([(each.name, each.begin, each.end, each.shard) for each in own])
     holders: dict[str, list[_Held]] = {name: [] for name in specs}
     for rank, held in enumerate(described):

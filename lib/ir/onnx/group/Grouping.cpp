@@ -6,6 +6,7 @@
 #include "ir/onnx/group/Roles.h"
 #include "ir/onnx/group/Signature.h"
 #include "ir/onnx/group/SparseTables.h"
+#include "ir/sharding/ShardConversions.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
@@ -132,8 +133,12 @@ private:
     return static_cast<int>(most - costs.begin());
   }
 
-  /// A view that tears the samples apart stays with its user, so that it crosses no cut.
+  /// A view that tears the samples apart stays with its user, so that it crosses no cut. So does a
+  /// replicated tensor of shards whose gradients are summands: what crosses has whole gradients.
   bool movesForward(const GraphNode &node) const {
+    const std::optional<ShardOperator> op = shardOperator(node);
+    if (op == ShardOperator::ShardCopy || op == ShardOperator::ShardSummand)
+      return true;
     return isView(node.op) && node.outputs[0] != noTensor && !splits[node.outputs[0]];
   }
 

@@ -68,6 +68,17 @@ void addCollectives(const Graph &graph, LayerGraph &layers) {
     }
 }
 
+/// Puts the tensors in the order of those that they are of the model.
+void sortTensors(LayerGraph &layers, const LocalGraph &local) {
+  StringMap<TensorId> originals;
+  const std::vector<TensorId> known = local.originals();
+  for (size_t id = 0; id < known.size(); ++id)
+    originals[local.graph.tensors[id].name] = known[id];
+  stable_sort(layers.tensors, [&](const LayerTensor &a, const LayerTensor &b) {
+    return unsigned(originals.lookup(a.name)) < unsigned(originals.lookup(b.name));
+  });
+}
+
 Error checkLayers(const LayerGraph &local, const LayerGraph &whole, int degree) {
   bool same = local.size() == whole.size();
   for (int i = 0; same && i < whole.size(); ++i)
@@ -94,6 +105,7 @@ Expected<ShardedLayers> shardLayers(const Graph &graph, const LayerGraph &whole,
     return layers.takeError();
   if (Error error = checkLayers(*layers, whole, degree))
     return error;
+  sortTensors(*layers, *local);
   layers->shardDegree = degree;
   addCollectives(local->graph, *layers);
   return ShardedLayers{std::move(*local), std::move(*layers), best.optimal};

@@ -1,6 +1,8 @@
 #include "ir/sharding/LocalGraph.h"
+#include "ir/onnx/group/Grouping.h"
 #include "ir/onnx/group/NodeTimes.h"
 #include "ir/onnx/group/Roles.h"
+#include "ir/sharding/DividedModel.h"
 #include "support/Diagnostic.h"
 #include "unit/codegen/GraphBuilder.h"
 
@@ -74,6 +76,34 @@ TEST_F(LocalGraphOfMlp, RefusesACollectiveOfAnotherState) {
 TEST_F(LocalGraphOfMlp, RefusesAMissingNode) {
   local.graph.nodes.erase(local.graph.nodes.begin());
   EXPECT_NE(fault().find("before it is computed"), std::string::npos) << fault();
+}
+
+TEST_F(LocalGraphOfMlp, KnowsWhichTensorsAreWhole) {
+  const std::vector<TensorId> originals = local.originals();
+  const std::vector<bool> areWhole = local.areWhole();
+  const TensorId output = local.graph.outputs[0], hidden = whole.nodes[1].outputs[0];
+  EXPECT_EQ(originals[output], whole.outputs[0]);
+  EXPECT_EQ(local.wholeNames[originals[output]], "down");
+  EXPECT_TRUE(areWhole[output]);
+  EXPECT_FALSE(areWhole[whole.outputs[0]]) << "a summand";
+  EXPECT_FALSE(areWhole[hidden]) << "a slice";
+  for (const char *op : {"ShardCopy", "ShardGatherSum"}) {
+    local.graph.nodes.back().op = op;
+    EXPECT_FALSE(local.areWhole()[output]) << "its gradient is a summand after " << op;
+  }
+}
+
+TEST_F(LocalGraphOfMlp, LetsNoStageBeginWhereShardsHaveSlices) {
+  auto wholeLayers = groupLayers(whole), layers = groupLayers(local.graph);
+  ASSERT_TRUE(wholeLayers && layers);
+  layers->shardDegree = 2;
+  const LayerGraph planned = withShards(*wholeLayers, {ModelShard{local, *layers}});
+  EXPECT_EQ(toText(planned.verify()), "");
+  ASSERT_EQ(planned.size(), 2);
+  EXPECT_EQ(planned.degrees(), (std::vector<int>{1, 2}));
+  EXPECT_EQ(planned.layers[0].shards[0].parameterBytes, Bytes(4 * 8 * 16));
+  EXPECT_TRUE(planned.layers[1].continuesStage);
+  EXPECT_EQ(planned.allowedCuts(), (std::vector<bool>{true, false, true}));
 }
 
 } // namespace

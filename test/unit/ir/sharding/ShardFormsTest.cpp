@@ -156,10 +156,13 @@ LayerGraph byDegree() {
       shard.signature = layer.signature + "/" + std::to_string(degree);
       shard.parameterBytes = Bytes(100.0 / degree);
       shard.collectives = {{ShardCollective::AllReduce, false, 1, Bytes(8), Bytes()}};
+      shard.kernels.emplace_back().kind = LayerKind::MatMul;
+      shard.convolutionBytes = Bytes(degree);
       layer.shards.push_back(shard);
     }
     graph.layers.push_back(layer);
   }
+  graph.layers[1].continuesStage = true;
   graph.fingerprint = "f";
   return graph;
 }
@@ -180,6 +183,9 @@ TEST(LayerShards, AreTheLayersOfADegree) {
   EXPECT_EQ(local.layers[1].signature, "b/4");
   EXPECT_EQ(local.layers[1].parameterBytes, Bytes(25));
   EXPECT_EQ(local.layers[1].shardCollectives.size(), 1u);
+  EXPECT_EQ(local.layers[1].kernels.size(), 1u);
+  EXPECT_EQ(local.layers[1].convolutionBytes, Bytes(4));
+  EXPECT_FALSE(local.allowedCuts()[1]);
   EXPECT_EQ(byDegree().ofDegree(1).layers[0].parameterBytes, Bytes(100));
 }
 

@@ -84,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(
 /// A weight of 8 × 6 that two shards divide along axis 1, and a bias that both have.
 struct Slices {
   Graph whole;
-  DividedModel divided;
+  LocalGraph local;
   LayerGraph layers;
 
   Slices() {
@@ -97,16 +97,16 @@ struct Slices {
       return result;
     };
     whole.tensors = {tensor("weight", {Dim{0, 8}, Dim{0, 6}}), tensor("bias", {Dim{0, 6}})};
-    divided.local.degree = 2;
-    divided.local.graph = whole;
-    divided.local.graph.tensors[0].shape[1].fixed = 3;
-    divided.local.states = {ShardState::along(1, {6}), ShardState::replicated()};
+    local.degree = 2;
+    local.graph = whole;
+    local.graph.tensors[0].shape[1].fixed = 3;
+    local.states = {ShardState::along(1, {6}), ShardState::replicated()};
     Layer layer;
     layer.parameters = {"weight", "bias"};
     layer.parameterBytes = Bytes(4 * (24 + 6));
     layers.layers = {layer};
   }
-  Finding check() const { return checkShardSlices(whole, divided, layers); }
+  Finding check() const { return checkShardSlices(whole, local, layers); }
 };
 
 TEST(ShardSliceRule, AcceptsSlicesAndWholeTensors) {
@@ -118,11 +118,11 @@ TEST(ShardSliceRule, RefusesATensorThatIsNoSlice) {
   for (int spoiled : {0, 1, 2}) {
     Slices slices;
     if (spoiled == 0)
-      slices.divided.local.graph.tensors[0].shape[1].fixed = 4;
+      slices.local.graph.tensors[0].shape[1].fixed = 4;
     else if (spoiled == 1)
-      slices.divided.local.graph.tensors[1].shape[0].fixed = 3; // its state says that it is whole
+      slices.local.graph.tensors[1].shape[0].fixed = 3; // its state says that it is whole
     else
-      slices.divided.local.states[0] = ShardState::along(0, {8});
+      slices.local.states[0] = ShardState::along(0, {8});
     EXPECT_NE(slices.check().because.find("neither the tensor nor a slice"), std::string::npos);
   }
 }
