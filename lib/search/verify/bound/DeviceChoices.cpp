@@ -190,12 +190,16 @@ LeastLink DeviceChoices::linkOf(ArrayRef<std::pair<int, int>> own, int inNode,
   return least;
 }
 
-double NeighbourLink::time(Bytes perSample, Bytes fixed, bool back) const {
+double NeighbourLink::timeApart(Bytes perSample, Bytes fixed, bool back) const {
   if (perSample == Bytes(0) && fixed == Bytes(0))
     return 0;
   const Bytes over = perSample * through + fixed * double(back ? before : behind);
-  const double least = network.latency.value() + over.value() * network.secondsPerByte;
-  if (!mayMeet)
+  return network.latency.value() + over.value() * network.secondsPerByte;
+}
+
+double NeighbourLink::timeInNode(Bytes perSample, Bytes fixed, bool back) const {
+  const double least = timeApart(perSample, fixed, back);
+  if (!mayMeet || (perSample == Bytes(0) && fixed == Bytes(0)))
     return least;
   const Bytes within = perSample * share + fixed;
   return std::min(least, inside.latency.value() + within.value() * inside.secondsPerByte);
@@ -238,6 +242,37 @@ NeighbourLink DeviceChoices::between(const DeviceChoice &before, const DeviceCho
     result.mayMeet = true;
   }
   return result;
+}
+
+/// Stages divide each type of a node, so that the average of their parts of its types counts.
+double DeviceChoices::partOfNode(const DeviceChoice &choice) const {
+  double least = 2;
+  for (const NodeGroup &group : cluster.nodes) {
+    double sum = 0, most = 0;
+    int kinds = 0;
+    for (const auto &each : group.devices)
+      kinds += each.second > 0;
+    for (auto [type, slots] : choice.slots) {
+      auto entry = group.devices.find(cluster.types[size_t(type)].name);
+      const double part = entry == group.devices.end() || entry->second == 0
+                              ? 2
+                              : double(choice.isMixed() ? slots : choice.fewest) / entry->second;
+      sum += part;
+      most = std::max(most, part);
+    }
+    if (most <= 1)
+      least = std::min(least, sum / kinds);
+  }
+  return least;
+}
+
+int DeviceChoices::unitsOfNode() const {
+  constexpr int most = 16;
+  int units = 1;
+  for (const NodeGroup &group : cluster.nodes)
+    for (const auto &each : group.devices)
+      units = std::max(units, each.second * int(group.devices.size()));
+  return std::min(units, most);
 }
 
 DeviceChoice DeviceChoices::choice(int type, int64_t share, int fewest, int most) const {

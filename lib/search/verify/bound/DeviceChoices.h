@@ -47,9 +47,11 @@ struct NeighbourLink {
   double share = 1;           // most samples of a device
   int before = 1, behind = 1; // devices that share the interface of a node
 
-  /// Seconds of a message. `fixed` bytes go to each device that receives: those of the stage
-  /// behind, or, with `back`, those of the stage before.
-  double time(Bytes perSample, Bytes fixed, bool back) const;
+  /// Seconds of a message over the network. `fixed` bytes go to each device that receives: those of
+  /// the stage behind, or, with `back`, those of the stage before.
+  double timeApart(Bytes perSample, Bytes fixed, bool back) const;
+  /// The same in one node, where stages may use the network, too.
+  double timeInNode(Bytes perSample, Bytes fixed, bool back) const;
 };
 
 /// Whether no stage beside one on `a` takes longer to send and to receive than beside one on `b`.
@@ -73,6 +75,11 @@ public:
   /// The choices for micro-batches of `batch` samples, those of several types last.
   std::vector<DeviceChoice> choicesFor(int64_t batch) const;
   NeighbourLink between(const DeviceChoice &before, const DeviceChoice &behind) const;
+  /// The least part of a node that the devices fill if all of them lie in it: the parts of stages
+  /// in one node add up to at most 1. More than 1: no node has all of them.
+  double partOfNode(const DeviceChoice &choice) const;
+  /// Parts of nodes are multiples of 1 / that, or of less if nodes are large.
+  int unitsOfNode() const;
   /// Why the choices are not worked out; "" if they are.
   const std::string &obstacle() const { return reason; }
   const StatedSpace space;

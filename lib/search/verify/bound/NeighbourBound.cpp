@@ -38,6 +38,7 @@ NeighbourBound::NeighbourBound(const StageBounds &bounds, const StageList &list,
 NeighbourBound::NeighbourBound(const NeighbourBound &whole, const BoundCell &part)
     : NeighbourBound(whole) {
   cell = part;
+  looked = 0;
   llvm::erase_if(steps, [&](const BoundStep &step) {
     return step.least > cell.high || microBatches * step.least > cell.most;
   });
@@ -152,15 +153,22 @@ void NeighbourBound::numberChoices(const StageList &list) {
     step.choice = entry->second;
   }
   neighbours = std::make_shared<Neighbours>();
+  std::vector<double> parts{0};
+  for (size_t i = 1; i < choices.size(); ++i)
+    parts.push_back(bounds.partOfNode(list.choices[size_t(choices[i])]));
+  neighbours->runs = std::make_unique<NodeRuns>(parts, bounds.unitsOfNode());
   neighbours->links.resize(choices.size() * choices.size());
   neighbours->covers.resize(choices.size() * choices.size());
   neighbours->covers[0] = true;
+  neighbours->meets.resize(choices.size());
   for (size_t i = 1; i < choices.size(); ++i)
     for (size_t j = 1; j < choices.size(); ++j) {
       const DeviceChoice &a = list.choices[size_t(choices[i])];
       const DeviceChoice &b = list.choices[size_t(choices[j])];
       const size_t index = i * choices.size() + j;
       neighbours->links[index] = bounds.between(b, a);
+      if (neighbours->links[index].mayMeet)
+        neighbours->meets[i] = neighbours->meets[j] = true;
       neighbours->covers[index] = i == j || hasNoSlowerLinks(a, b);
     }
 }
@@ -192,146 +200,11 @@ void NeighbourBound::dropWorse() {
   steps = std::move(kept);
 }
 
-double NeighbourBound::receiveOf(int from, const BoundStep &step) const {
-  if (from == 0)
-    return 0;
-  const Cut &cut = bounds.crossing(step.begin);
-  return neighbours->links[size_t(step.choice) * choices.size() + size_t(from)].time(
-      cut.forwardBytes, cut.fixedBytes, /*back=*/false);
-}
-
-double NeighbourBound::gradientOf(int from, const BoundStep &step) const {
-  if (from == 0)
-    return 0;
-  const Cut &cut = bounds.crossing(step.begin);
-  return neighbours->links[size_t(step.choice) * choices.size() + size_t(from)].time(
-      cut.backwardBytes, cut.fixedGradientBytes, /*back=*/true);
-}
-
-/// Whether what a stage before them sends takes the same time for both.
-static bool haveOneInput(const BoundStep &a, const BoundStep &b) {
-  return a.begin == b.begin && a.choice == b.choice;
-}
-
-size_t NeighbourBound::firstOfRun(size_t end) const {
-  size_t first = end - 1;
-  while (first > 0 && haveOneInput(steps[first - 1], steps[end - 1]))
-    --first;
-  return first;
-}
-
-size_t NeighbourBound::endOfRun(size_t first) const {
-  size_t end = first + 1;
-  while (end < steps.size() && haveOneInput(steps[end], steps[first]))
-    ++end;
-  return end;
-}
-
-/// The number of stages of a run whose passes take at most `most` seconds.
-size_t NeighbourBound::lengthWithin(size_t first, size_t end, double most) const {
-  const auto within = [most](const BoundStep &step) { return step.passes <= most; };
-  return size_t(
-      std::partition_point(steps.begin() + long(first), steps.begin() + long(end), within) -
-      (steps.begin() + long(first)));
-}
-
-/// The least behind the begin of a run, but for what its stages receive: by the number of stages,
-/// those with the shortest passes, that may be chosen.
-void NeighbourBound::addLeasts(std::vector<LeastOfRun> &leasts, size_t first, size_t end, bool pays,
-                               double least, const Rests &rests) const {
-  const double each = pays ? second : 1;
-  LeastOfRun now;
-  leasts.assign(1, now);
-  for (size_t i = first; i < end; ++i) {
-    const BoundStep &step = steps[i];
-    const BoundRest &after = rests[indexOf(step.end, step.choice)];
-    const double payment = pays ? own(step, least) : 0;
-    const double full = each * step.passes + payment + after.fill;
-    const double exposed = full + each * step.sync;
-    const double ahead = each * step.forward + payment + after.forward;
-    if (full < now.rest.fill) {
-      now.rest.fill = full;
-      now.via.fill = int(i);
-    }
-    if (std::max(exposed, ahead) < now.rest.forward) {
-      now.rest.forward = std::max(exposed, ahead);
-      now.via.forward = int(i);
-      now.via.goesOn = ahead > exposed;
-    }
-    leasts.push_back(now);
-  }
-}
-
-NeighbourBound::Rests NeighbourBound::restsFor(bool pays, double least,
-                                               std::vector<Via> *via) const {
-  const int last = bounds.cutCount() - 1;
-  const double each = pays ? second : 1;
-  Rests result((size_t(last) + 1) * choices.size(), {infinity, infinity});
-  for (int choice = 0; choice < int(choices.size()); ++choice)
-    result[indexOf(last, choice)] = {0, -infinity};
-  std::vector<LeastOfRun> leasts;
-  for (size_t first = 0, end = steps.size(); end > 0; end = first) {
-    first = firstOfRun(end);
-    addLeasts(leasts, first, end, pays, least, result);
-    const BoundStep &step = steps[first];
-    for (int from = firstBefore(step); from <= lastBefore(step); ++from) {
-      const double receive = receiveOf(from, step);
-      const LeastOfRun &of = leasts[lengthWithin(first, end, cell.high - receive)];
-      const size_t index = indexOf(step.begin, from);
-      BoundRest &rest = result[index];
-      const double fill = of.rest.fill + each * (receive + gradientOf(from, step));
-      const double forward = of.rest.forward + each * receive;
-      if (fill < rest.fill) {
-        rest.fill = fill;
-        if (via)
-          (*via)[index].fill = of.via.fill;
-      }
-      if (forward < rest.forward) {
-        rest.forward = forward;
-        if (via) {
-          (*via)[index].forward = of.via.forward;
-          (*via)[index].goesOn = of.via.goesOn;
-        }
-      }
-    }
-  }
-  return result;
-}
-
 /// The bound of all paths, with the multipliers as they are.
 double NeighbourBound::rootOf(const Rests &of) const {
   const BoundRest &rest = of[indexOf(0, 0)];
   const double least = std::max(rest.fill, rest.forward) * safety - refunded;
   return paysMoney ? least : least + (microBatches - 1) * cell.low * safety;
-}
-
-/// How far the least path exceeds each limit, relative.
-std::vector<double> NeighbourBound::surplusOf(const Rests &of, const std::vector<Via> &via) const {
-  const size_t types = multipliers.size() - 2;
-  std::vector<double> surplus(multipliers.size(), -1);
-  size_t index = indexOf(0, 0);
-  bool isForward = of[index].forward > of[index].fill;
-  double seconds = 0;
-  for (int cut = 0, from = 0; cut + 1 < bounds.cutCount();) {
-    const BoundStep &step = steps[size_t(isForward ? via[index].forward : via[index].fill)];
-    for (size_t type = 0; type < std::min(mostTypes, types); ++type)
-      if (available[type] > 0)
-        surplus[type] += double(step.taken[type]) / available[type];
-    if (std::isfinite(bounds.highestPrice()))
-      surplus[types] += step.price / bounds.highestPrice();
-    const bool goesOn = isForward && via[index].goesOn;
-    seconds += receiveOf(from, step);
-    if (goesOn)
-      seconds += step.forward;
-    else
-      seconds += step.passes + (isForward ? step.sync : gradientOf(from, step));
-    isForward = goesOn;
-    cut = step.end;
-    from = step.choice;
-    index = indexOf(cut, from);
-  }
-  surplus.back() += seconds / secondsOfCell();
-  return surplus;
 }
 
 bool NeighbourBound::isFree(size_t multiplier) const {
@@ -356,15 +229,15 @@ bool NeighbourBound::advance(const std::vector<double> &surplus, double length,
   return std::all_of(now.begin(), now.end(), [](double each) { return each < largest; });
 }
 
-size_t NeighbourBound::workOfRests() const {
-  size_t runs = 0;
-  for (size_t first = 0; first < steps.size(); first = endOfRun(first))
-    ++runs;
-  return steps.size() + runs * choices.size();
+double NeighbourBound::improve(int most, size_t &work) {
+  const double bound = ascend(most);
+  work += looked;
+  looked = 0;
+  return bound;
 }
 
 /// Polyak's steps towards the goal.
-double NeighbourBound::improve(int most, size_t &work) {
+double NeighbourBound::ascend(int most) {
   constexpr double beyond = 1.002, leastStride = 0.2;
   constexpr int patience = 3;
   std::vector<double> now = multipliers, best = multipliers;
@@ -372,9 +245,9 @@ double NeighbourBound::improve(int most, size_t &work) {
   int stalled = 0;
   for (int round = 0; round < most && stride > leastStride; ++round) {
     setMultipliers(now);
-    std::vector<Via> via(size_t(bounds.cutCount()) * choices.size());
+    std::vector<Via> via(indexOf(bounds.cutCount(), 0));
     const Rests rests = restsFor(true, cell.least, &via);
-    work += workOfRests();
+    looked += workOfRests();
     const double value = rootOf(rests);
     if (value >= goal || !std::isfinite(value))
       return goal;
@@ -395,52 +268,8 @@ double NeighbourBound::improve(int most, size_t &work) {
   return std::min(bound, goal);
 }
 
-/// The least of paths to the begin of `step`, by the stage before it.
-void NeighbourBound::addArrivals(std::vector<Arrival> &arrivals, const BoundStep &step, double each,
-                                 const Rests &before) const {
-  arrivals.clear();
-  for (int from = firstBefore(step); from <= lastBefore(step); ++from) {
-    const BoundRest &to = before[indexOf(step.begin, from)];
-    const double receive = receiveOf(from, step);
-    if (std::isfinite(to.fill))
-      arrivals.push_back(
-          {receive,
-           {to.fill + each * (receive + gradientOf(from, step)), to.forward + each * receive}});
-  }
-}
-
-/// The least path through each stage: seconds, with payments or without.
-std::vector<double> NeighbourBound::leastThrough(bool pays) const {
-  const double each = pays ? second : 1;
-  const Rests behind = restsFor(pays, cell.least);
-  Rests before(behind.size(), {infinity, infinity});
-  before[indexOf(0, 0)] = {0, 0};
-  std::vector<double> result(steps.size(), infinity);
-  std::vector<Arrival> arrivals;
-  for (size_t first = 0, end = 0; first < steps.size(); first = end) {
-    end = endOfRun(first);
-    addArrivals(arrivals, steps[first], each, before);
-    for (size_t i = first; i < end; ++i) {
-      const BoundStep &step = steps[i];
-      const BoundRest &after = behind[indexOf(step.end, step.choice)];
-      BoundRest &here = before[indexOf(step.end, step.choice)];
-      const double payment = pays ? own(step, cell.least) : 0;
-      for (const Arrival &from : arrivals) {
-        if (step.passes + from.receive > cell.high)
-          continue;
-        const double fill = payment + each * step.passes +
-                            std::max(from.before.fill, from.before.forward + each * step.sync);
-        const double forward = payment + each * step.forward + from.before.forward;
-        here.fill = std::min(here.fill, fill);
-        here.forward = std::min(here.forward, forward);
-        result[i] = std::min(result[i], std::max(fill + after.fill, forward + after.forward));
-      }
-    }
-  }
-  return result;
-}
-
 void NeighbourBound::dropByNeighbours() {
+  looked += 4 * workOfRests();
   const std::vector<double> paying = leastThrough(true), timed = leastThrough(false);
   size_t kept = 0;
   for (size_t i = 0; i < steps.size(); ++i) {

@@ -1,7 +1,9 @@
 // A Lagrangian bound that is sharper than that of PathBound: each stage knows the devices of its
-// neighbours, so that transfers take what they take between these two.
+// neighbours, so that transfers take what they take between these two. Neighbours use the link of a
+// node only if the node has room for them and for the stages that lie there before them.
 #pragma once
 
+#include "search/verify/bound/NodeRuns.h"
 #include "search/verify/bound/PathBound.h"
 
 #include <array>
@@ -31,10 +33,15 @@ struct BoundRest {
   double fill = 0, forward = 0;
 };
 
+/// Seconds in which a stage receives from the one before it, and sends the gradient back.
+struct BoundHop {
+  double receive = 0, gradient = 0;
+};
+
 /// The paths of a cell. Stages that no path below the goal contains are dropped.
 class NeighbourBound {
 public:
-  /// By cut, and by the choice of the stage before it.
+  /// By cut, and by the place of the stage before it.
   using Rests = std::vector<BoundRest>;
 
   /// `bounds` and `list` outlive this. `goal`: a bound that suffices, in the units of PathBound.
@@ -45,9 +52,10 @@ public:
 
   /// Improves the multipliers with at most `most` steps of a subgradient ascent. Returns a lower
   /// bound on what each plan of the cell takes, or the goal if that is less. Adds to `work` the
-  /// pairs of neighbours that it looks at.
+  /// stages and pairs of neighbours that this object has looked at since the last call.
   double improve(int most, size_t &work);
 
+  const std::vector<double> &ofMultipliers() const { return multipliers; }
   const StageBounds &ofBounds() const { return bounds; }
   const BoundCell &ofCell() const { return cell; }
   double ofGoal() const { return goal; }
@@ -56,18 +64,25 @@ public:
   const BoundStep::Devices &devices() const { return available; }
   /// The stages: by begin, then devices, then the seconds of their passes.
   const std::vector<BoundStep> &all() const { return steps; }
-  size_t choiceCount() const { return choices.size(); }
-  /// The index of a rest behind `cut` and a stage on `choice`; 0: no stage.
-  size_t indexOf(int cut, int choice) const {
-    return size_t(cut) * choices.size() + size_t(choice);
-  }
+  /// The places of stages; that of choice 0: no stage.
+  const NodeRuns &runs() const { return *neighbours->runs; }
+  /// The index of a rest behind `cut` and a stage at `place`.
+  size_t indexOf(int cut, size_t place) const { return size_t(cut) * runs().count() + place; }
   /// Whether the stages beside one on `a` take no longer to send and to receive than beside `b`.
   bool covers(int a, int b) const {
     return neighbours->covers[size_t(a) * choices.size() + size_t(b)];
   }
-  /// Seconds in which `step` receives from a stage on `from`, and sends the gradient back.
-  double receiveOf(int from, const BoundStep &step) const;
-  double gradientOf(int from, const BoundStep &step) const;
+  /// The same at places: the run of the one has no less room, too.
+  bool coversPlace(size_t a, size_t b) const {
+    const int choice = runs().choiceOf(a), other = runs().choiceOf(b);
+    return covers(choice, other) && (runs().hasRoomOf(a, b) || !neighbours->meets[size_t(other)]);
+  }
+  /// The transfers between a stage on `from` and `step`, in one node or over the network.
+  BoundHop hopOf(int from, const BoundStep &step, bool inNode) const;
+  /// Whether a stage at `place` and one on `choice` behind it may lie in one node.
+  bool mayMeet(size_t place, int choice) const {
+    return linkOf(runs().choiceOf(place), choice).mayMeet && runs().mayJoin(place, choice);
+  }
   /// For stages that pay, and for an iteration of at least `least` seconds; else seconds alone.
   Rests restsFor(bool pays, double least) const { return restsFor(pays, least, nullptr); }
   /// The payments for devices and money, beside those for seconds; and what is refunded.
@@ -77,13 +92,14 @@ public:
   double worthOfSecond() const { return second; }
 
 private:
-  /// The stages that a rest begins with, and whether that of the forward passes goes on.
+  /// The stages that a rest begins with, whether they share a node with the stage before them, and
+  /// whether that of the forward passes goes on.
   struct Via {
     int fill = -1, forward = -1;
-    bool goesOn = false;
+    bool goesOn = false, fillMeets = false, forwardMeets = false;
   };
-  /// The least of a run: stages that begin at the same cut on the same devices.
-  struct LeastOfRun {
+  /// The least of stages that begin at the same cut on the same devices.
+  struct LeastOfInput {
     BoundRest rest{std::numeric_limits<double>::infinity(),
                    std::numeric_limits<double>::infinity()};
     Via via;
@@ -96,6 +112,8 @@ private:
   struct Neighbours {
     std::vector<NeighbourLink> links; // by the choice behind, then that before
     std::vector<bool> covers;         // by both choices
+    std::vector<bool> meets;          // by choice: whether it may share a node
+    std::unique_ptr<const NodeRuns> runs;
   };
 
   double own(const BoundStep &step, double least) const;
@@ -108,19 +126,25 @@ private:
   void dropWorse();
   bool isNoWorse(const BoundStep &a, const BoundStep &b) const;
   void dropByNeighbours();
+  double ascend(int most);
   std::vector<double> leastThrough(bool pays) const;
-  int firstBefore(const BoundStep &step) const { return step.begin > 0 ? 1 : 0; }
-  int lastBefore(const BoundStep &step) const {
-    return step.begin > 0 ? int(choices.size()) - 1 : 0;
+  const NeighbourLink &linkOf(int from, int behind) const {
+    return neighbours->links[size_t(behind) * choices.size() + size_t(from)];
   }
   Rests restsFor(bool pays, double least, std::vector<Via> *via) const;
-  size_t firstOfRun(size_t end) const;
-  size_t endOfRun(size_t first) const;
+  std::vector<std::vector<int>> choicesBefore() const;
+  size_t firstOfInput(size_t end) const;
+  size_t endOfInput(size_t first) const;
   size_t lengthWithin(size_t first, size_t end, double most) const;
-  void addLeasts(std::vector<LeastOfRun> &leasts, size_t first, size_t end, bool pays, double least,
-                 const Rests &rests) const;
-  void addArrivals(std::vector<Arrival> &arrivals, const BoundStep &step, double each,
-                   const Rests &before) const;
+  void addLeasts(std::vector<LeastOfInput> &leasts, size_t first, size_t end, size_t place,
+                 bool pays, double least, const Rests &rests) const;
+  static void lower(BoundRest &rest, Via *via, const LeastOfInput &of, const BoundHop &hop,
+                    double each, bool meets);
+  static void arrive(std::vector<Arrival> &arrivals, const BoundRest &before, const BoundHop &hop,
+                     double each);
+  static void keepBest(std::vector<Arrival> &arrivals);
+  void addArrivals(std::vector<std::vector<Arrival>> &arrivals, const BoundStep &step,
+                   const std::vector<int> &froms, double each, const Rests &before) const;
   /// The pairs of neighbours, and the stages, that a call of restsFor looks at.
   size_t workOfRests() const;
   double rootOf(const Rests &rests) const;
@@ -140,6 +164,7 @@ private:
   std::vector<BoundStep> steps;
   std::vector<int> choices; // indices into the list; the first one is none
   std::shared_ptr<Neighbours> neighbours;
+  size_t looked = 0; // work that no call of improve() has reported
 };
 
 } // namespace heterplan

@@ -63,6 +63,8 @@ public:
   NeighbourLink between(const DeviceChoice &from, const DeviceChoice &to) const {
     return devices->between(from, to);
   }
+  double partOfNode(const DeviceChoice &choice) const { return devices->partOfNode(choice); }
+  int unitsOfNode() const { return devices->unitsOfNode(); }
   const Cluster &ofCluster() const { return cluster; }
   const Plan &ofPlan() const { return plan; }
   /// The longest iteration, and the highest price per hour, that the plan's limits allow.

@@ -45,7 +45,7 @@ StateBound::StateBound(const NeighbourBound &paths)
 /// Works out the bound of a state; infinite if it has no plan in the cell.
 void StateBound::setBound(State &state, int cut) const {
   state.bound = infinity;
-  const size_t index = paths.indexOf(cut, state.choice);
+  const size_t index = paths.indexOf(cut, state.place);
   const BoundRest &time = times[index];
   const double slowest =
       (microBatches - 1) * std::max({cell.low, state.slowest, state.last}) * safety;
@@ -72,7 +72,7 @@ void StateBound::setBound(State &state, int cut) const {
 
 bool StateBound::isNoWorse(const State &a, const State &b) const {
   if (a.fill > b.fill || a.forward > b.forward || a.slowest > b.slowest || a.last > b.last ||
-      a.price > b.price || !paths.covers(a.choice, b.choice))
+      a.price > b.price || !paths.coversPlace(a.place, b.place))
     return false;
   for (size_t type = 0; type < mostTypes; ++type)
     if (a.taken[type] > b.taken[type])
@@ -80,22 +80,22 @@ bool StateBound::isNoWorse(const State &a, const State &b) const {
   return true;
 }
 
-StateBound::State StateBound::after(const State &state, const BoundStep &step) const {
+StateBound::State StateBound::after(const State &state, const BoundStep &step, bool inNode) const {
   State result = state;
   result.bound = infinity;
   for (size_t type = 0; type < mostTypes; ++type)
     if ((result.taken[type] += step.taken[type]) > paths.devices()[type])
       return result;
-  const double receive = paths.receiveOf(state.choice, step);
-  const double gradient = paths.gradientOf(state.choice, step);
-  result.last = step.passes + receive;
-  if (result.last > cell.high || state.last + gradient > cell.high)
+  const BoundHop hop = paths.hopOf(paths.runs().choiceOf(state.place), step, inNode);
+  result.last = step.passes + hop.receive;
+  if (result.last > cell.high || state.last + hop.gradient > cell.high)
     return result;
-  result.slowest = std::max({cell.low, state.slowest, state.last + gradient});
-  result.fill = result.last + std::max(state.fill + gradient, state.forward + step.sync);
-  result.forward += step.forward + receive;
+  result.slowest = std::max({cell.low, state.slowest, state.last + hop.gradient});
+  result.fill = result.last + std::max(state.fill + hop.gradient, state.forward + step.sync);
+  result.forward += step.forward + hop.receive;
   result.price += step.price;
-  result.choice = step.choice;
+  result.place =
+      inNode ? paths.runs().joined(state.place, step.choice) : paths.runs().first(step.choice);
   setBound(result, step.end);
   return result;
 }
@@ -103,8 +103,8 @@ StateBound::State StateBound::after(const State &state, const BoundStep &step) c
 /// Drops states that others are no worse than, and merges those beyond `width`.
 void StateBound::keepBest(std::vector<State> &states, size_t width, int cut, size_t &work) const {
   llvm::sort(states, [](const State &a, const State &b) {
-    return std::tie(a.bound, a.fill, a.forward, a.price, a.choice, a.taken) <
-           std::tie(b.bound, b.fill, b.forward, b.price, b.choice, b.taken);
+    return std::tie(a.bound, a.fill, a.forward, a.price, a.place, a.taken) <
+           std::tie(b.bound, b.fill, b.forward, b.price, b.place, b.taken);
   });
   size_t kept = 0;
   const size_t exact = width / 2;
@@ -134,7 +134,7 @@ void StateBound::merge(std::vector<State> &states, size_t exact, size_t width, i
         if (paths.devices()[type] > 0)
           key[type] = int(int64_t(state.taken[type]) * parts / paths.devices()[type]);
       key[mostTypes] = int(state.slowest * microBatches / time * parts);
-      key[mostTypes + 1] = state.choice;
+      key[mostTypes + 1] = int(state.place);
       State &all = merged.try_emplace(key, state).first->second;
       all.fill = std::min(all.fill, state.fill);
       all.forward = std::min(all.forward, state.forward);
@@ -168,9 +168,14 @@ double StateBound::value(size_t width, size_t most, size_t &work) const {
       if (work > most)
         return 0;
       for (size_t i = from; i < to; ++i) {
-        State next = after(state, paths.all()[i]);
-        if (next.bound < goal)
-          states[size_t(paths.all()[i].end)].push_back(next);
+        const BoundStep &step = paths.all()[i];
+        for (bool inNode : {false, true}) {
+          if (inNode && !paths.mayMeet(state.place, step.choice))
+            break;
+          State next = after(state, step, inNode);
+          if (next.bound < goal)
+            states[size_t(step.end)].push_back(next);
+        }
       }
     }
   }

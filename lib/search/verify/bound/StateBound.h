@@ -24,13 +24,13 @@ private:
   /// The first layers of a plan. Times are without the gradient that its last stage receives.
   struct State {
     double fill = 0, forward = 0, slowest = 0, last = 0, price = 0, bound = 0;
-    int choice = 0; // of the last stage
+    size_t place = 0; // of the last stage
     BoundStep::Devices taken{};
   };
 
   void setBound(State &state, int cut) const;
   bool isNoWorse(const State &a, const State &b) const;
-  State after(const State &state, const BoundStep &step) const;
+  State after(const State &state, const BoundStep &step, bool inNode) const;
   void keepBest(std::vector<State> &states, size_t width, int cut, size_t &work) const;
   void merge(std::vector<State> &states, size_t exact, size_t width, int cut) const;
 
