@@ -1,7 +1,5 @@
 #include "search/verify/bound/CountBound.h"
 
-#include "search/verify/bound/StateBound.h"
-
 #include "llvm/ADT/ArrayRef.h"
 
 #include <algorithm>
@@ -64,60 +62,6 @@ private:
   size_t types;
 };
 
-/// Branches on the slowest stage and the iteration where the bound of a cell is weak.
-class CellTree {
-public:
-  CellTree(const StageList &list, const BoundTarget &target, double goal, size_t most)
-      : list(list), target(target), goal(goal), most(most) {}
-
-  /// A lower bound of the cell's plans, or the goal if that is less. `least`: another bound.
-  double bound(NeighbourBound &&paths, double least) {
-    if (work >= most)
-      return least;
-    const CellHalves halves(paths.ofCell(), list, target);
-    least = std::max(least, paths.improve(halves.widest() > wide ? fewSteps : manySteps, work));
-    const bool isNarrow = !(halves.widest() > worthHalving);
-    least = std::max(least, byStates(paths, least, isNarrow));
-    if (least >= goal || isNarrow)
-      return least;
-    BoundCell lower = paths.ofCell(), upper = lower;
-    if (halves.byTime > halves.bySlowest)
-      lower.most = upper.least = halves.time;
-    else
-      lower.high = upper.low = halves.slowest;
-    double both = goal;
-    for (BoundCell part : {lower, upper}) {
-      part = tightened(part, list);
-      if (!isBeyond(part, list, target))
-        both = std::min(both, bound(NeighbourBound(paths, part), least));
-    }
-    return both;
-  }
-  size_t worked() const { return work; }
-
-private:
-  static constexpr double wide = 0.03, worthHalving = 4e-3, near = 0.985, farthest = 0.9;
-  static constexpr int fewSteps = 16, manySteps = 32;
-  static constexpr size_t fewStates = 256, manyStates = 2048;
-
-  /// States cost more than halving the cell: they are worth it near the goal, or in the end.
-  double byStates(const NeighbourBound &paths, double least, bool isNarrow) {
-    if (least >= goal || least < goal * (isNarrow ? farthest : near))
-      return least;
-    const StateBound states(paths);
-    least = std::max(least, states.value(fewStates, most, work));
-    if (least < goal && isNarrow)
-      least = std::max(least, states.value(manyStates, most, work));
-    return least;
-  }
-
-  const StageList &list;
-  const BoundTarget &target;
-  const double goal;
-  const size_t most;
-  size_t work = 0;
-};
-
 StageList listOf(int microBatches, StageBounds &bounds, const BoundTarget &target, double enough) {
   StageList list = bounds.begin(microBatches);
   if (target.ofBlocks(list) < enough)
@@ -149,22 +93,24 @@ CountBound::CountBound(int microBatches, const Certificate &certificate, StageBo
 
 double CountBound::bound() const {
   double least = infinity;
-  for (const Cell &each : cells)
+  for (const RootCell &each : cells)
     least = std::min(least, each.bound);
-  return std::min(target.alone(list), std::max(blocks, least));
+  return std::min(target.alone(list), std::max(blocks, std::max(least, reached)));
 }
 
 size_t CountBound::improve(double goal, size_t most) {
   goal = std::min(goal, target.alone(list));
-  if (bound() >= goal)
+  mayImprove = bound() < goal;
+  if (!mayImprove)
     return 0;
-  CellTree tree(list, target, goal, most);
-  for (Cell &each : cells)
-    if (each.bound < goal && tree.worked() < most)
-      each.bound = tree.bound(
-          NeighbourBound(bounds, list, target.paysMoney, each.cell, each.multipliers, goal),
-          each.bound);
-  return tree.worked();
+  if (!tree || tree->ofGoal() != goal)
+    tree = std::make_unique<CellTree>(bounds, list, target, cells, goal);
+  const size_t work = tree->improve(most);
+  reached = std::max(reached, tree->bound());
+  mayImprove = tree->isOpen();
+  if (!mayImprove)
+    tree.reset();
+  return work;
 }
 
 } // namespace heterplan

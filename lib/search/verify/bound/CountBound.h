@@ -3,8 +3,9 @@
 #pragma once
 
 #include "ir/Certificate.h"
-#include "search/verify/bound/BoundTarget.h"
+#include "search/verify/bound/CellTree.h"
 
+#include <memory>
 #include <vector>
 
 namespace heterplan {
@@ -19,19 +20,18 @@ public:
   double bound() const;
   /// Works until the bound is `goal`, or the work `most`. Returns the work.
   size_t improve(double goal, size_t most);
+  /// Whether more work may improve the bound towards the last goal.
+  bool isOpen() const { return mayImprove; }
 
 private:
-  struct Cell {
-    BoundCell cell;
-    double bound = 0;
-    std::vector<double> multipliers;
-  };
-
   const StageBounds &bounds;
   const BoundTarget &target;
   const StageList list;
   double blocks = 0;
-  std::vector<Cell> cells;
+  std::vector<RootCell> cells;
+  std::unique_ptr<CellTree> tree;
+  double reached = 0; // by the trees
+  bool mayImprove = true;
 };
 
 } // namespace heterplan

@@ -18,10 +18,11 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double safety = 1 - 1e-9;
 constexpr double goodEnough = 1 - 1e-3;    // of the plan: gaps below that are not worth work
 constexpr double goals[] = {0.955, 0.991}; // of the plan: bounds to reach, in this order
-constexpr double lastGoal = 0.998;         // with little work
-/// Work for a number of micro-batches, to check a certificate, and for the last goal.
-constexpr size_t firstBranching = 10'000'000, mostBranching = 600'000'000,
-                 lastBranching = 30'000'000;
+constexpr double lastGoal = 0.998;         // at first, and in the end, with little work
+/// Work for a number of micro-batches at first, and from the next goal on; to check a certificate,
+/// and for the last goal.
+constexpr size_t quickBranching = 2'000'000, firstBranching = 10'000'000,
+                 mostBranching = 600'000'000, lastBranching = 30'000'000;
 constexpr double intervalRatio = 1.3;
 constexpr size_t mostFirstIntervals = 24;
 constexpr int firstSteps = 40, laterSteps = 12;
@@ -37,11 +38,11 @@ bool reach(std::vector<std::unique_ptr<CountBound>> &counts, double goal, size_t
   for (size_t most = firstBranching; wasCut && left > 0; most *= 4) {
     wasCut = isBelow = false;
     for (auto &count : counts) {
-      const size_t allowed = std::min(most, left), work = count->improve(goal, allowed);
+      const size_t work = count->improve(goal, std::min(most, left));
       left -= std::min(left, work);
       if (count->bound() < goal * safety) {
         isBelow = true;
-        wasCut |= work >= allowed;
+        wasCut |= count->isOpen();
       }
     }
   }
@@ -50,6 +51,8 @@ bool reach(std::vector<std::unique_ptr<CountBound>> &counts, double goal, size_t
 
 void improve(std::vector<std::unique_ptr<CountBound>> &counts, const BoundTarget &target) {
   size_t left = mostBranching;
+  for (auto &count : counts)
+    left -= std::min(left, count->improve(target.reached * lastGoal, quickBranching));
   for (double part : goals)
     if (!reach(counts, target.reached * part, left))
       return;
