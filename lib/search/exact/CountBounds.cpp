@@ -1,6 +1,7 @@
 #include "search/exact/CountBounds.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 using namespace llvm;
@@ -44,6 +45,24 @@ void CountBounds::listGroups(int microBatches) {
   for (double &weight : weights)
     if (weight == 0)
       weight = fastest > 0 ? fastest : 1;
+  devices = 0;
+  for (size_t type = 0; type < weights.size(); ++type)
+    if (evaluator.space.rooms[type].pool == int(type))
+      devices += weights[type] * evaluator.space.available[type];
+  passes = microBatches - evaluator.rules.fillWeight();
+}
+
+void CountBounds::lower(Least &least, double time, double weight, double price) const {
+  least.work = std::min(least.work, weight * time);
+  least.time = std::min(least.time, time);
+  least.price = std::min(least.price, price * time);
+  const double budget = evaluator.problem.request.maxCostPerHour.value() * (1 + 1e-9); // 0: none
+  const double ofDevices = weight / devices, ofMoney = budget > 0 ? price / budget : 0;
+  for (int mean = 0; mean < (budget > 0 ? means : 1); ++mean) {
+    const double part = ofDevices + (ofMoney - ofDevices) * mean / (means - 1);
+    least.whole[mean] =
+        std::min(least.whole[mean], time * (evaluator.rules.fillWeight() + passes * part));
+  }
 }
 
 void CountBounds::addMixed(int block, const LeastMixedTimes &together, Least &least) const {
@@ -53,9 +72,7 @@ void CountBounds::addMixed(int block, const LeastMixedTimes &together, Least &le
       const int pool = evaluator.space.rooms[type].pool;
       weight += weights[pool] * option->slots[pool];
     }
-    least.work = std::min(least.work, weight * time);
-    least.time = std::min(least.time, time);
-    least.price = std::min(least.price, option->price.value() * time);
+    lower(least, time, weight, option->price.value());
   }
 }
 
@@ -64,14 +81,13 @@ CountBounds::Least CountBounds::leastOf(int block, const LeastMixedTimes &togeth
   const std::vector<int> &positions = evaluator.space.positions;
   LayerRange layers{positions[block], positions[block + 1]};
   Least least{infinity, infinity, infinity};
+  least.whole.fill(infinity);
   for (const Group &group : groups) {
     if (!evaluator.stages.mayRun(layers, group.type) || !group.times->known(layers))
       continue;
     double time = (group.times->forward(layers) + group.times->backward(layers)).value();
     const int pool = evaluator.space.rooms[group.type].pool;
-    least.work = std::min(least.work, weights[pool] * group.option->slots[pool] * time);
-    least.time = std::min(least.time, time);
-    least.price = std::min(least.price, group.option->price.value() * time);
+    lower(least, time, weights[pool] * group.option->slots[pool], group.option->price.value());
   }
   addMixed(block, together, least);
   return least;
@@ -90,15 +106,15 @@ double CountBounds::objective(int microBatches) {
     all.work += block.work;
     all.time += block.time;
     all.price += block.price;
+    for (int mean = 0; mean < means; ++mean)
+      all.whole[mean] += std::isfinite(block.whole[mean]) ? block.whole[mean] : 0;
     slowest = std::max(slowest, block.time);
   }
-  double devices = 0;
-  for (size_t type = 0; type < weights.size(); ++type)
-    if (evaluator.space.rooms[type].pool == int(type))
-      devices += weights[type] * evaluator.space.available[type];
   slowest = std::max(slowest, all.work / devices);
   const double weight = evaluator.rules.fillWeight();
   double time = (weight * all.time + (microBatches - weight) * slowest) * safety;
+  for (double whole : all.whole)
+    time = std::max(time, whole * safety);
   if (!(time <= request.longestIteration().value() * (1 + 1e-9)))
     return infinity;
   if (request.objective == Objective::Throughput)

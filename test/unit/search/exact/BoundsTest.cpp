@@ -1,5 +1,6 @@
 // Bounds of what is not placed yet, against placements by hand and the optimum.
 #include "search/exact/Bounds.h"
+#include "search/exact/CountBounds.h"
 #include "support/RandomProblem.h"
 
 #include "search/placement/Strategy.h"
@@ -31,6 +32,29 @@ TEST(Bounds, neverPassTheOptimum) {
     ++compared;
   }
   EXPECT_GT(compared, 50);
+}
+
+/// Every third problem has a budget that the best plan keeps by little.
+TEST(Bounds, ofEachNumberOfMicroBatchesNeverPassItsOptimum) {
+  int compared = 0;
+  for (int seed = 0; seed < 240; ++seed) {
+    test::RandomProblem random(seed);
+    if (seed % 3 == 0) {
+      random.request.objective = Objective::Throughput;
+      random.request.maxCostPerHour = DollarsPerHour(1 + seed % 7);
+    }
+    Problem problem = llvm::cantFail(random.problem());
+    Evaluator evaluator(problem);
+    Solution best = llvm::cantFail(Exhaustive::run(evaluator, {}));
+    if (!best.placement)
+      continue;
+    const double objective = evaluator.evaluate(*best.placement)->objective;
+    CountBounds bounds(evaluator, /*wholeModelGroups=*/true);
+    EXPECT_LE(bounds.objective(best.placement->microBatches), objective * (1 + 1e-9))
+        << "seed " << seed;
+    ++compared;
+  }
+  EXPECT_GT(compared, 100);
 }
 
 /// The fastest stage bounds a problem without effective limits on devices.
