@@ -219,32 +219,6 @@ bool foldGatherRows(Operation &op) {
   return true;
 }
 
-bool foldGatherElements(Operation &op) {
-  const TensorData *data = op.source(0), *indices = op.operand(1);
-  if (!data || !indices || !isInteger(indices->type) || indices->shape != op.result.shape ||
-      data->shape.size() != indices->shape.size())
-    return false;
-  auto axis = axisOf(op.integer("axis", 0), data->shape.size());
-  if (!axis)
-    return false;
-  bool holds = true;
-  eachElement(op.result.shape, [&](int64_t element, const Dims &at) {
-    int64_t source = 0;
-    for (size_t i = 0; i < at.size(); ++i) {
-      int64_t index = at[i], extent = data->shape[i];
-      if (static_cast<int64_t>(i) == *axis) {
-        index = loadInteger(*indices, element);
-        index += index < 0 ? extent : 0;
-      }
-      holds = holds && index >= 0 && index < extent;
-      source = source * extent + index;
-    }
-    if (holds)
-      copyElement(*data, source, op.result, element);
-  });
-  return holds;
-}
-
 /// Coordinates of the elements that are not zero, one column each.
 bool foldNonZero(Operation &op) {
   const TensorData *source = op.operand(0);
@@ -263,28 +237,6 @@ bool foldNonZero(Operation &op) {
   return holds && column == columns;
 }
 
-bool foldOneHot(Operation &op) {
-  const TensorData *indices = op.operand(0), *values = op.source(2);
-  size_t rank = op.result.shape.size();
-  auto axis = axisOf(op.integer("axis", -1), rank);
-  if (!indices || !values || !axis || !isInteger(indices->type) || countOf(values->shape) != 2 ||
-      indices->shape.size() + 1 != rank)
-    return false;
-  int64_t depth = op.result.shape[*axis];
-  Dims others(op.result.shape);
-  others.erase(others.begin() + *axis);
-  if (others != indices->shape)
-    return false;
-  eachElement(op.result.shape, [&](int64_t element, const Dims &at) {
-    Dims outer(at);
-    outer.erase(outer.begin() + *axis);
-    int64_t index = loadInteger(*indices, broadcastIndex(indices->shape, outer));
-    index += index < 0 ? depth : 0;
-    copyElement(*values, index == at[*axis], op.result, element);
-  });
-  return true;
-}
-
 /// Ones along a diagonal; only the shape of the input matters.
 bool foldEye(Operation &op) {
   if (!isComputable(op.result.type) || op.result.shape.size() != 2)
@@ -300,13 +252,10 @@ bool foldEye(Operation &op) {
 
 const StringMap<Folder> &reductionFolders() {
   static const StringMap<Folder> table = {
-      {"ReduceSum", foldSum},       {"ReduceMean", foldMean},
-      {"ReduceProd", foldProduct},  {"ReduceMax", foldMax},
-      {"ReduceMin", foldMin},       {"CumSum", foldRunningSum},
-      {"Split", foldSplit},         {"ScatterND", foldScatter},
-      {"GatherND", foldGatherRows}, {"GatherElements", foldGatherElements},
-      {"NonZero", foldNonZero},     {"OneHot", foldOneHot},
-      {"EyeLike", foldEye},
+      {"ReduceSum", foldSum},   {"ReduceMean", foldMean},   {"ReduceProd", foldProduct},
+      {"ReduceMax", foldMax},   {"ReduceMin", foldMin},     {"CumSum", foldRunningSum},
+      {"Split", foldSplit},     {"ScatterND", foldScatter}, {"GatherND", foldGatherRows},
+      {"NonZero", foldNonZero}, {"EyeLike", foldEye},
   };
   return table;
 }
