@@ -19,7 +19,7 @@ constexpr Info infos[] = {
 
 const Info &infoOf(DeviceClass deviceClass) { return infos[static_cast<int>(deviceClass)]; }
 
-std::optional<DeviceClass> find(function_ref<bool(const Info &)> matches) {
+std::optional<DeviceClass> findClass(function_ref<bool(const Info &)> matches) {
   const Info *found = find_if(infos, matches);
   if (found == std::end(infos))
     return std::nullopt;
@@ -35,11 +35,11 @@ Seconds launchOverheadOf(DeviceClass deviceClass) {
 }
 
 std::optional<DeviceClass> deviceClassOf(StringRef name) {
-  return find([&](const Info &info) { return name == info.name; });
+  return findClass([&](const Info &info) { return name == info.name; });
 }
 
 std::optional<DeviceClass> deviceClassOfTorch(StringRef device) {
-  return find([&](const Info &info) { return device.split(':').first == info.torch; });
+  return findClass([&](const Info &info) { return device.split(':').first == info.torch; });
 }
 
 std::string deviceClassNames() {

@@ -178,7 +178,7 @@ private:
     for (const std::string &name : names)
       if (texts.size() < mostNames)
         texts.push_back(clipped(name));
-    return texts.empty() ? "none" : join(texts, ", ");
+    return texts.empty() ? "none" : llvm::join(texts, ", ");
   }
 
   template <typename Test>

@@ -28,7 +28,7 @@ std::vector<std::string> axesOf(const Batch &batch, const std::string &name) {
 std::string listed(std::vector<std::string> items) {
   bool more = items.size() > mostInputs;
   items.resize(std::min(items.size(), mostInputs));
-  return join(items, ", ") + (more ? ", ..." : "");
+  return llvm::join(items, ", ") + (more ? ", ..." : "");
 }
 
 std::string dynamoLine(const Batch &batch) {

@@ -92,10 +92,10 @@ struct Member {
   bool operator==(const Member &) const = default;
 };
 
-class Inference {
+class IdentityInference {
 public:
-  Inference(Initializers &initializers, const IdentityOptions &options,
-            std::vector<std::string> &notes)
+  IdentityInference(Initializers &initializers, const IdentityOptions &options,
+                    std::vector<std::string> &notes)
       : initializers(initializers), options(options), notes(notes) {}
 
   void run(const std::set<std::string> &listed, ArrayRef<std::string> read) {
@@ -352,7 +352,7 @@ private:
 
 void inferIdentities(Initializers &initializers, const IdentityOptions &options,
                      const ExporterFacts &facts, std::vector<std::string> &notes) {
-  Inference(initializers, options, notes).run(facts.listed, facts.read);
+  IdentityInference(initializers, options, notes).run(facts.listed, facts.read);
 }
 
 } // namespace heterplan
