@@ -1,6 +1,6 @@
 # Unity builds (preset `ci`): several sources become one file for the compiler, which then compiles
-# what they share once. A first build takes half of the time; a build after a change takes longer, so
-# that the other presets compile each source by itself.
+# what they share once. This makes a first build shorter, and a build after a change longer: the other
+# presets compile each source by itself.
 option(HETERPLAN_UNITY "Compile several sources as one" OFF)
 
 # heterplan_unity(TARGET): names in unnamed namespaces must differ between the sources.
@@ -58,5 +58,60 @@ function(heterplan_unity_of_tests target)
     if(opened)
       set_property(SOURCE ${source} PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
     endif()
+  endforeach()
+endfunction()
+
+# heterplan_unity_names(RESULT source): what the source declares at the beginnings of lines, by a
+# pattern: names in unnamed namespaces, and some that need not differ.
+function(heterplan_unity_names result source)
+  set(names)
+  file(STRINGS ${source} lines REGEX "^[A-Za-z]")
+  foreach(line IN LISTS lines)
+    if(line MATCHES "^(static )?constexpr [^=(]*[ *&]([A-Za-z_0-9]+)(\\[\\])? =")
+      list(APPEND names ${CMAKE_MATCH_2})
+    elseif(line MATCHES "^(struct|class|enum|enum class|using) ([A-Za-z_0-9]+) [={:]")
+      list(APPEND names ${CMAKE_MATCH_2})
+    elseif(line MATCHES "^[A-Za-z][^=(]*[ *&]([A-Za-z_0-9]+)\\(")
+      list(APPEND names ${CMAKE_MATCH_1})
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES names)
+  set(${result} "${names}" PARENT_SCOPE)
+endfunction()
+
+# heterplan_unity_of_library(TARGET source...): each source joins the first group of fewer than eight
+# of which none declares a name of it.
+function(heterplan_unity_of_library target)
+  if(NOT HETERPLAN_UNITY)
+    return()
+  endif()
+  heterplan_unity(${target})
+  set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ARGN})
+  set(groups 0)
+  foreach(source ${ARGN})
+    heterplan_unity_names(names ${source})
+    set(chosen)
+    foreach(group RANGE ${groups})
+      set(repeated)
+      foreach(name ${names})
+        if(DEFINED declares_${group}_${name})
+          set(repeated ON)
+          break()
+        endif()
+      endforeach()
+      if(NOT repeated AND NOT size_${group} GREATER_EQUAL 8)
+        set(chosen ${group})
+        break()
+      endif()
+    endforeach()
+    foreach(name ${names})
+      set(declares_${chosen}_${name} ON)
+    endforeach()
+    math(EXPR size_${chosen} "0${size_${chosen}} + 1")
+    if(chosen EQUAL groups)
+      math(EXPR groups "${groups} + 1")
+    endif()
+    set_property(SOURCE ${source} PROPERTY UNITY_GROUP ${target}_${chosen})
   endforeach()
 endfunction()
