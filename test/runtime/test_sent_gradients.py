@@ -23,6 +23,7 @@ def communicator(stages: int, parts: int = 1, overlaps: bool = False) -> Any:
     made.device, made.rank, made._timeout, made._stages = torch.device("cpu"), 1, None, stages
     made.roster = [SimpleNamespace(stages=list(range(parts)), place=None)] * stages
     made.backend, made._overlaps_transfers = "gloo", overlaps
+    made._shards_with = {0: (0,)}
     made._pending = {(0, 0, micro_batch, True): [(Work(), torch.ones(1))] for micro_batch in range(3)}
     return made
 
@@ -58,3 +59,10 @@ def test_with_overlapped_transfers_there_are_still_more():
 def test_nothing_else_tells():
     assert receive(communicator(stages=2), 2, is_gradient=True) == [0, 1, 2]
     assert receive(communicator(stages=2, parts=2), 2) == [0, 1, 2]
+
+
+def test_one_shard_of_a_replica_answers_for_all():
+    made = communicator(stages=2)
+    made._shards_with = {0: (0, 2)}
+    made._pending |= {(2, 0, micro_batch, True): [(Work(), torch.ones(1))] for micro_batch in range(3)}
+    assert receive(made, 2) == [1, 2, 1, 2]

@@ -71,8 +71,7 @@ crossing(const LayerGraph &graph, function_ref<std::string(const std::string &)>
 } // namespace
 
 const ModelShard *DividedModel::find(int degree) const {
-  auto found =
-      find_if(shards, [&](const ModelShard &each) { return each.local.degree == degree; });
+  auto found = find_if(shards, [&](const ModelShard &each) { return each.local.degree == degree; });
   return found == shards.end() ? nullptr : &*found;
 }
 

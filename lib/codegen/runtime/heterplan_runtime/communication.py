@@ -61,7 +61,8 @@ class Receipt:
 
 
 class Communicator:
-    """Sends, receives and sums. Made by all ranks together, with the same timeout."""
+    """Sends, receives and sums. Made by all ranks together, with the same timeout.
+    `has_unequal_degrees`: replicas of some stages have more shards than those of others."""
 
     def __init__(
         self, program: RankProgram, device: torch.device, timeout: timedelta, store: dist.Store | None = None
@@ -85,6 +86,8 @@ class Communicator:
                 f"the plan is for {self.world_size} ranks"
             )
         self.roster = self._exchange(program)
+        self._shards_with = self._shard_groups()
+        self.has_unequal_degrees = len({len(group) for group in self._shards_with.values()}) > 1
         self.backend = self._common_backend()
         self._routes = [self._make_route() for _ in range(self._route_count())]
         self._long_timeout = dist.new_group(backend=CPU.backend, timeout=timedelta(days=7))
@@ -95,7 +98,7 @@ class Communicator:
         self._add_groups(
             self.stage_group(stage, entry.shard) for entry in self.roster for stage in entry.stages
         )
-        self._add_groups(self._shard_group(entry) for entry in self.roster)
+        self._add_groups(self._shards_with.values())
         self._add_groups_beside_passes()
         if self._direct:
             self._connect(program)
@@ -253,21 +256,16 @@ class Communicator:
         return sorted({entry.shard for entry in self.roster})
 
     @property
-    def has_unequal_degrees(self) -> bool:
-        """Whether replicas of some stages have more shards than those of others."""
-        return len({len(self._shard_group(entry)) for entry in self.roster}) > 1
-
-    @property
     def shard_group(self) -> Group:
         """The ranks that share every layer with this one, by their shards."""
-        return self._shard_group(self.roster[self.rank])
+        return self._shards_with[self.rank]
 
-    def _shard_group(self, own: RosterEntry) -> Group:
-        return tuple(
-            entry.rank
-            for entry in self.roster
-            if (entry.stages, entry.replicas) == (own.stages, own.replicas)
-        )
+    def _shard_groups(self) -> dict[int, Group]:
+        """By rank: the ranks that share every layer with it, by their shards."""
+        found: dict[tuple[Group, Group], list[int]] = {}
+        for entry in self.roster:
+            found.setdefault((entry.stages, entry.replicas), []).append(entry.rank)
+        return {rank: tuple(group) for group in found.values() for rank in group}
 
     def _connect(self, program: RankProgram) -> None:
         """NCCL connects a pair at its first message and both sides wait: do it in one order."""
@@ -357,7 +355,7 @@ class Communicator:
     def settle(self, answer: Instruction) -> None:
         """Gradients came: the peer has what was sent to it for them, which can be let go."""
         peer, boundary, micro_batch, _ = _message(answer)
-        self._let_go((peer, boundary, micro_batch, False))
+        self._let_go_of_replica((peer, boundary, micro_batch, False))
 
     def _settle_gradients(self, received: Instruction) -> None:
         """In a pipeline a stage b of S has S - b micro-batches in flight, or 2 (S - b) - 1 if transfers
@@ -365,7 +363,13 @@ class Communicator:
         if self._is_pipeline and not received.is_gradient:
             left = self._stages - received.boundary
             before = received.micro_batch - (2 * left - 1 if self._overlaps_transfers else left)
-            self._let_go((received.peer, received.boundary, before, True))
+            self._let_go_of_replica((received.peer, received.boundary, before, True))
+
+    def _let_go_of_replica(self, key: Message) -> None:
+        """One shard of a replica answers for all: where degrees are unequal, others got the same message."""
+        peer, boundary, micro_batch, gradient = key
+        for shard in self._shards_with[peer]:
+            self._let_go((shard, boundary, micro_batch, gradient))
 
     def _let_go(self, key: Message) -> None:
         for work, _ in self._pending.pop(key, []):
