@@ -74,55 +74,80 @@ StageOrders::Tail StageOrders::withStageBefore(const Tail &behind, const StageTi
   return tail;
 }
 
+/// Keeps `tail`, which begins at position `begin` on `set`, where it is better than what is known.
+void StageOrders::keep(const Tail &tail, size_t set, int begin) {
+  if (Tail &known = tailAt(set, begin, 0); tail.objective < known.objective)
+    known = tail;
+  if (Tail &known = tailAt(set, begin, 1); tail.hidden < known.hidden)
+    known = tail;
+}
+
+/// Puts stages on `group` that end at `end` in front of `behind`, a pipeline on the groups of
+/// `set`.
+void StageOrders::putBefore(const Tail &behind, int end, ArrayRef<DeviceGroup> groups, size_t set,
+                            int group, int microBatches, double limit) {
+  const DeviceGroup &own = groups[size_t(group)];
+  if (set != 0 && !evaluator.space.mayFollow(own, groups[size_t(behind.group)]))
+    return;
+  const int stages = int(std::bitset<64>(set).count()) + 1;
+  const StagePlace place{set == 0, evaluator.problem.request.inFlight(stages, microBatches)};
+  auto [type, count] = own.counts.front();
+  const double price = evaluator.problem.cluster.types[size_t(type)].price.value() * count;
+  const bool transfers = set != 0 && !evaluator.rules.transfersArePartOfStages();
+  const TransferPath path =
+      transfers ? evaluator.pathBetween(own, groups[size_t(behind.group)]) : TransferPath{};
+  const Cut &cut = evaluator.cuts[size_t(evaluator.space.positions[size_t(end)])];
+  Times &times = timesOf(own, microBatches, place.inFlight, place.isLast);
+  for (int begin = end - 1; begin >= 0; --begin) {
+    ++steps;
+    const StageTimes &stage = stageAt(times, begin, end, own, microBatches, place);
+    if (stage.share == 0) // longer stages do not fit either
+      break;
+    Tail tail = withStageBefore(
+        behind, stage,
+        transfers ? boundaryCost(path, Samples(stage.share), Samples(behind.stage->share), cut)
+                  : BoundaryCost{});
+    tail.price += price;
+    tail.group = group;
+    tail.end = end;
+    auto objectiveOf = [&](const StageSums &sums) {
+      return evaluator.objectiveOf(Seconds(evaluator.rules.leastIteration(sums, microBatches)),
+                                   DollarsPerHour(tail.price));
+    };
+    tail.objective = objectiveOf(tail.sums);
+    StageSums withoutSums = tail.sums;
+    withoutSums.exposed = 0;
+    tail.hidden = objectiveOf(withoutSums);
+    if (tail.hidden >= limit) // longer stages take longer
+      break;
+    keep(tail, set | size_t(1) << group, begin);
+  }
+}
+
 /// Puts a stage on `group` in front of each pipeline on the groups of `set`.
 void StageOrders::extend(ArrayRef<DeviceGroup> groups, size_t set, int group, int microBatches,
                          double limit) {
-  const DeviceGroup &own = groups[size_t(group)];
-  auto [type, count] = own.counts.front();
-  const int behind = int(std::bitset<64>(set).count());
-  const StagePlace place{set == 0, evaluator.problem.request.inFlight(behind + 1, microBatches)};
-  const double price = evaluator.problem.cluster.types[size_t(type)].price.value() * count;
-  const bool transfers = set != 0 && !evaluator.rules.transfersArePartOfStages();
-  Times &times = timesOf(own, microBatches, place.inFlight, place.isLast);
-  for (int end = set == 0 ? blocks : blocks - 1; end > 0; --end) {
-    const Tail behind = tailAt(set, end);
-    if (behind.objective >= limit ||
-        (set != 0 && !evaluator.space.mayFollow(own, groups[size_t(behind.group)])))
-      continue;
-    const TransferPath path =
-        transfers ? evaluator.pathBetween(own, groups[size_t(behind.group)]) : TransferPath{};
-    const Cut &cut = evaluator.cuts[size_t(evaluator.space.positions[size_t(end)])];
-    for (int begin = end - 1; begin >= 0; --begin) {
-      ++steps;
-      const StageTimes &stage = stageAt(times, begin, end, own, microBatches, place);
-      if (stage.share == 0) // longer stages do not fit either
-        break;
-      Tail tail = withStageBefore(
-          behind, stage,
-          transfers ? boundaryCost(path, Samples(stage.share), Samples(behind.stage->share), cut)
-                    : BoundaryCost{});
-      tail.price += price;
-      tail.group = group;
-      tail.end = end;
-      tail.objective =
-          evaluator.objectiveOf(Seconds(evaluator.rules.leastIteration(tail.sums, microBatches)),
-                                DollarsPerHour(tail.price));
-      if (tail.objective >= limit) // longer stages take longer
-        break;
-      if (Tail &known = tailAt(set | size_t(1) << group, begin); tail.objective < known.objective)
-        known = tail;
+  for (int end = set == 0 ? blocks : blocks - 1; end > 0; --end)
+    for (size_t kind = 0; kind < kinds; ++kind) {
+      Tail behind = tailAt(set, end, kind);
+      const bool isKnown = kind > 0 && behind.objective == tailAt(set, end, 0).objective;
+      if (behind.hidden >= limit || isKnown)
+        continue;
+      behind.kind = kind;
+      putBefore(behind, end, groups, set, group, microBatches, limit);
     }
-  }
 }
 
 Placement StageOrders::placementOf(ArrayRef<DeviceGroup> groups, size_t set, int microBatches) {
   const std::vector<int> &at = evaluator.space.positions;
   Placement result{{}, microBatches};
+  size_t kind = 0;
   for (int begin = 0; set != 0;) {
-    const Tail &tail = tailAt(set, begin);
+    const Tail &tail = tailAt(set, begin, kind);
     result.stages.push_back({at[size_t(begin)], at[size_t(tail.end)], groups[size_t(tail.group)]});
     set ^= size_t(1) << tail.group;
     begin = tail.end;
+    kind = tail.kind;
   }
   return result;
 }
@@ -134,8 +159,9 @@ std::vector<Placement> StageOrders::best(ArrayRef<DeviceGroup> groups, int micro
   if (known.size() >= mostKnown)
     known.clear();
   const size_t sets = size_t(1) << groups.size();
-  tails.assign(sets * size_t(blocks + 1), Tail());
-  tailAt(0, blocks).objective = 0;
+  tails.assign(sets * size_t(blocks + 1) * kinds, Tail());
+  for (size_t kind = 0; kind < kinds; ++kind)
+    tailAt(0, blocks, kind).objective = tailAt(0, blocks, kind).hidden = 0;
   for (size_t set = 0; set < sets; ++set)
     for (size_t group = 0; group < groups.size(); ++group)
       if (!(set >> group & 1) && fit(groups, set | size_t(1) << group))
