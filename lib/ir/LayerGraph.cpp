@@ -359,18 +359,7 @@ LayerGraph LayerGraph::ofDegree(int degree) const {
       if (shard.degree != degree)
         continue;
       layer.profiled = layer.name + "/" + std::to_string(degree);
-      layer.signature = shard.signature;
-      layer.forwardFlops = shard.forwardFlops;
-      layer.backwardFlops = shard.backwardFlops;
-      layer.forwardBytes = shard.forwardBytes;
-      layer.backwardBytes = shard.backwardBytes;
-      layer.parameterBytes = shard.parameterBytes;
-      layer.bufferBytes = shard.bufferBytes;
-      layer.activationBytes = shard.activationBytes;
-      layer.workspaceBytes = shard.workspaceBytes;
-      layer.convolutionBytes = shard.convolutionBytes;
-      layer.kernels = shard.kernels;
-      layer.autocast = shard.autocast;
+      static_cast<LayerFigures &>(layer) = shard;
       layer.shardCollectives = shard.collectives;
     }
   }
@@ -378,8 +367,14 @@ LayerGraph LayerGraph::ofDegree(int degree) const {
 }
 
 namespace {
-/// The collectives of activations in 16 bits.
-void halve(std::vector<LayerCollective> &collectives) {
+/// Makes the figures of a layer, and the collectives within it, those under autocast: kernels of 16
+/// bits do without copies of the operands of convolutions.
+void castDown(LayerFigures &figures, std::vector<LayerCollective> &collectives) {
+  if (!figures.autocast)
+    return;
+  figures.activationBytes = figures.autocast->activations;
+  figures.workspaceBytes = figures.autocast->workspace;
+  figures.convolutionBytes = Bytes();
   for (LayerCollective &each : collectives) {
     each.bytesPerSample = each.bytesPerSample * 0.5;
     each.fixedBytes = each.fixedBytes * 0.5;
@@ -390,18 +385,8 @@ void halve(std::vector<LayerCollective> &collectives) {
 LayerGraph underAutocast(LayerGraph graph) {
   for (Layer &layer : graph.layers) {
     for (LayerShard &shard : layer.shards)
-      if (shard.autocast) {
-        shard.activationBytes = shard.autocast->activations;
-        shard.workspaceBytes = shard.autocast->workspace;
-        shard.convolutionBytes = Bytes();
-        halve(shard.collectives);
-      }
-    if (layer.autocast) {
-      layer.activationBytes = layer.autocast->activations;
-      layer.workspaceBytes = layer.autocast->workspace;
-      layer.convolutionBytes = Bytes(); // kernels of 16 bits do without such copies
-      halve(layer.shardCollectives);
-    }
+      castDown(shard, shard.collectives);
+    castDown(layer, layer.shardCollectives);
   }
   return graph;
 }

@@ -92,39 +92,38 @@ struct AutocastMemory {
   bool operator==(const AutocastMemory &) const = default;
 };
 
-/// The figures of a layer on one of `degree` devices that share it. All other fields are those of
-/// the whole layer.
-struct LayerShard {
-  int degree = 2;
-  std::string signature; // never empty
-  Flops forwardFlops{}, backwardFlops{};
-  Bytes forwardBytes{}, backwardBytes{};
-  Bytes parameterBytes{}, bufferBytes{}, activationBytes{}, workspaceBytes{};
-  Bytes convolutionBytes{};
-  std::vector<KernelWork> kernels;
-  std::optional<AutocastMemory> autocast; // absent: as in fp32
-  std::vector<LayerCollective> collectives;
-  bool operator==(const LayerShard &) const = default;
-};
-
-struct Layer {
-  std::string name;
-  LayerKind kind = LayerKind::Opaque;
+/// The figures of a layer: those of one device that computes and holds it, or its part of it.
+struct LayerFigures {
   /// Layers with equal signatures cost the same on every device; never empty.
   std::string signature;
-  std::vector<std::string> nodes; // of the Graph, in order
-
   Flops forwardFlops{};    // per sample
   Flops backwardFlops{};   // per sample
   Bytes forwardBytes{};    // activations read and written per sample; parameters not counted
   Bytes backwardBytes{};   // likewise
-  Bytes parameterBytes{};  // trained, `tables` included; a tied one counts in its first layer
+  Bytes parameterBytes{};  // trained, sparse tables included; a tied one counts in its first layer
   Bytes bufferBytes{};     // not trained (running statistics, constants)
   Bytes activationBytes{}; // kept from forward to backward, per sample
   Bytes workspaceBytes{};  // gradients under way and scratch of its kernels, per sample
   /// Activations that its largest convolution with stride 1 and a filter of more than one element
   /// reads and writes in fp32, per sample: kernels may transform copies of them (Winograd, FFT).
   Bytes convolutionBytes{};
+  /// The kernels of its operators; empty in hand-written files: one of the layer's kind.
+  std::vector<KernelWork> kernels;
+  std::optional<AutocastMemory> autocast; // absent: as in fp32
+  bool operator==(const LayerFigures &) const = default;
+};
+
+/// The figures of a layer on one of `degree` devices that share it. All else is as in the layer.
+struct LayerShard : LayerFigures {
+  int degree = 2;
+  std::vector<LayerCollective> collectives;
+  bool operator==(const LayerShard &) const = default;
+};
+
+struct Layer : LayerFigures {
+  std::string name;
+  LayerKind kind = LayerKind::Opaque;
+  std::vector<std::string> nodes; // of the Graph, in order
   /// Names of the trained parameters; a name that two layers share is one tied parameter.
   std::vector<std::string> parameters;
   /// The sparse ones among them; one that several layers use is listed in the first, with the
@@ -134,9 +133,6 @@ struct Layer {
   /// statistics of batch normalisation: their number, one after another, and their bytes together.
   int64_t inPassAllReduces = 0;
   Bytes inPassAllReduceBytes{};
-  /// The kernels of its operators; empty in hand-written files: one of the layer's kind.
-  std::vector<KernelWork> kernels;
-  std::optional<AutocastMemory> autocast; // absent: as in fp32
   /// Among the devices that share the layer (LayerGraph::shardDegree).
   std::vector<LayerCollective> shardCollectives;
   /// Its figures by the number of devices that share it, ascending.

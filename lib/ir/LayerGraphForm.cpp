@@ -55,45 +55,40 @@ void writeCollective(const LayerCollective &each, v1::LayerCollective &form) {
   form.set_fixed_bytes(each.fixedBytes.value());
 }
 
+/// Writes figures into the form of a layer or of a shard, which have the same fields for them.
+template <typename Form> void writeFigures(const LayerFigures &figures, Form &form) {
+  form.set_signature(figures.signature);
+  form.set_forward_flops(figures.forwardFlops.value());
+  form.set_backward_flops(figures.backwardFlops.value());
+  form.set_forward_bytes(figures.forwardBytes.value());
+  form.set_backward_bytes(figures.backwardBytes.value());
+  form.set_parameter_bytes(figures.parameterBytes.value());
+  form.set_buffer_bytes(figures.bufferBytes.value());
+  form.set_activation_bytes(figures.activationBytes.value());
+  form.set_workspace_bytes(figures.workspaceBytes.value());
+  if (figures.convolutionBytes > Bytes())
+    form.set_convolution_bytes(figures.convolutionBytes.value());
+  for (const KernelWork &kernel : figures.kernels)
+    writeKernel(kernel, *form.add_kernels());
+  if (figures.autocast) {
+    form.set_autocast_activation_bytes(figures.autocast->activations.value());
+    form.set_autocast_workspace_bytes(figures.autocast->workspace.value());
+  }
+}
+
 void writeShard(const LayerShard &shard, v1::LayerShard &form) {
   form.set_degree(shard.degree);
-  form.set_signature(shard.signature);
-  form.set_forward_flops(shard.forwardFlops.value());
-  form.set_backward_flops(shard.backwardFlops.value());
-  form.set_forward_bytes(shard.forwardBytes.value());
-  form.set_backward_bytes(shard.backwardBytes.value());
-  form.set_parameter_bytes(shard.parameterBytes.value());
-  form.set_buffer_bytes(shard.bufferBytes.value());
-  form.set_activation_bytes(shard.activationBytes.value());
-  form.set_workspace_bytes(shard.workspaceBytes.value());
-  if (shard.autocast) {
-    form.set_autocast_activation_bytes(shard.autocast->activations.value());
-    form.set_autocast_workspace_bytes(shard.autocast->workspace.value());
-  }
+  writeFigures(shard, form);
   for (const LayerCollective &each : shard.collectives)
     writeCollective(each, *form.add_collectives());
-  for (const KernelWork &kernel : shard.kernels)
-    writeKernel(kernel, *form.add_kernels());
-  if (shard.convolutionBytes > Bytes())
-    form.set_convolution_bytes(shard.convolutionBytes.value());
 }
 
 void writeLayer(const Layer &layer, v1::Layer &form) {
   form.set_name(layer.name);
   form.set_kind(nameOf(layer.kind));
-  form.set_signature(layer.signature);
+  writeFigures(layer, form);
   for (const std::string &node : layer.nodes)
     form.add_nodes(node);
-  form.set_forward_flops(layer.forwardFlops.value());
-  form.set_backward_flops(layer.backwardFlops.value());
-  form.set_forward_bytes(layer.forwardBytes.value());
-  form.set_backward_bytes(layer.backwardBytes.value());
-  form.set_parameter_bytes(layer.parameterBytes.value());
-  form.set_buffer_bytes(layer.bufferBytes.value());
-  form.set_activation_bytes(layer.activationBytes.value());
-  form.set_workspace_bytes(layer.workspaceBytes.value());
-  if (layer.convolutionBytes > Bytes())
-    form.set_convolution_bytes(layer.convolutionBytes.value());
   for (const std::string &parameter : layer.parameters)
     form.add_parameters(parameter);
   for (const SparseTable &table : layer.tables) {
@@ -103,12 +98,6 @@ void writeLayer(const Layer &layer, v1::Layer &form) {
     tableForm.set_columns(double(table.columns));
     tableForm.set_type(nameOf(table.type));
     tableForm.set_lookups(double(table.lookups));
-  }
-  for (const KernelWork &kernel : layer.kernels)
-    writeKernel(kernel, *form.add_kernels());
-  if (layer.autocast) {
-    form.set_autocast_activation_bytes(layer.autocast->activations.value());
-    form.set_autocast_workspace_bytes(layer.autocast->workspace.value());
   }
   for (const LayerCollective &each : layer.shardCollectives)
     writeCollective(each, *form.add_shard_collectives());
@@ -145,30 +134,41 @@ LayerCollective readCollective(const v1::LayerCollective &form, const Twine &pla
   return each;
 }
 
+/// The figures in the form of a layer or of a shard; `unsignedName` is the signature if it has
+/// none.
+template <typename Form>
+LayerFigures readFigures(const Form &form, const std::string &unsignedName, const Twine &place,
+                         NameReader &names) {
+  LayerFigures figures;
+  figures.signature = form.signature().empty() ? unsignedName : form.signature();
+  figures.forwardFlops = Flops(form.forward_flops());
+  figures.backwardFlops = Flops(form.backward_flops());
+  figures.forwardBytes = Bytes(form.forward_bytes());
+  figures.backwardBytes = Bytes(form.backward_bytes());
+  figures.parameterBytes = Bytes(form.parameter_bytes());
+  figures.bufferBytes = Bytes(form.buffer_bytes());
+  figures.activationBytes = Bytes(form.activation_bytes());
+  figures.workspaceBytes = Bytes(form.workspace_bytes());
+  figures.convolutionBytes = Bytes(form.convolution_bytes());
+  for (int i = 0; i < form.kernels_size(); ++i)
+    figures.kernels.push_back(
+        readKernel(form.kernels(i), place + ".kernels[" + Twine(i) + "]", names));
+  if (form.has_autocast_activation_bytes() || form.has_autocast_workspace_bytes())
+    figures.autocast = {Bytes(form.autocast_activation_bytes()),
+                        Bytes(form.autocast_workspace_bytes())};
+  return figures;
+}
+
 LayerShard readShard(const v1::LayerShard &form, const Layer &layer, const std::string &place,
                      NameReader &names) {
+  const int degree = int(form.degree());
   LayerShard shard;
-  shard.degree = int(form.degree());
-  shard.signature = form.signature().empty() ? layer.signature + "/" + std::to_string(shard.degree)
-                                             : form.signature();
-  shard.forwardFlops = Flops(form.forward_flops());
-  shard.backwardFlops = Flops(form.backward_flops());
-  shard.forwardBytes = Bytes(form.forward_bytes());
-  shard.backwardBytes = Bytes(form.backward_bytes());
-  shard.parameterBytes = Bytes(form.parameter_bytes());
-  shard.bufferBytes = Bytes(form.buffer_bytes());
-  shard.activationBytes = Bytes(form.activation_bytes());
-  shard.workspaceBytes = Bytes(form.workspace_bytes());
-  if (form.has_autocast_activation_bytes() || form.has_autocast_workspace_bytes())
-    shard.autocast = {Bytes(form.autocast_activation_bytes()),
-                      Bytes(form.autocast_workspace_bytes())};
+  static_cast<LayerFigures &>(shard) =
+      readFigures(form, layer.signature + "/" + std::to_string(degree), place, names);
+  shard.degree = degree;
   for (int i = 0; i < form.collectives_size(); ++i)
     shard.collectives.push_back(
         readCollective(form.collectives(i), place + ".collectives[" + Twine(i) + "]", names));
-  for (int i = 0; i < form.kernels_size(); ++i)
-    shard.kernels.push_back(
-        readKernel(form.kernels(i), place + ".kernels[" + Twine(i) + "]", names));
-  shard.convolutionBytes = Bytes(form.convolution_bytes());
   return shard;
 }
 
@@ -177,26 +177,11 @@ Layer readLayer(const v1::Layer &form, const std::string &place, NameReader &nam
   layer.name = form.name();
   if (!form.kind().empty())
     layer.kind = names.named<LayerKind>(form.kind(), layerKindCount, place + ".kind");
-  layer.signature = form.signature().empty() ? form.name() : form.signature();
+  static_cast<LayerFigures &>(layer) = readFigures(form, form.name(), place, names);
   layer.nodes.assign(form.nodes().begin(), form.nodes().end());
-  layer.forwardFlops = Flops(form.forward_flops());
-  layer.backwardFlops = Flops(form.backward_flops());
-  layer.forwardBytes = Bytes(form.forward_bytes());
-  layer.backwardBytes = Bytes(form.backward_bytes());
-  layer.parameterBytes = Bytes(form.parameter_bytes());
-  layer.bufferBytes = Bytes(form.buffer_bytes());
-  layer.activationBytes = Bytes(form.activation_bytes());
-  layer.workspaceBytes = Bytes(form.workspace_bytes());
-  layer.convolutionBytes = Bytes(form.convolution_bytes());
   layer.parameters.assign(form.parameters().begin(), form.parameters().end());
   for (int i = 0; i < form.tables_size(); ++i)
     layer.tables.push_back(readTable(form.tables(i), place + ".tables[" + Twine(i) + "]", names));
-  for (int i = 0; i < form.kernels_size(); ++i)
-    layer.kernels.push_back(
-        readKernel(form.kernels(i), place + ".kernels[" + Twine(i) + "]", names));
-  if (form.has_autocast_activation_bytes() || form.has_autocast_workspace_bytes())
-    layer.autocast = {Bytes(form.autocast_activation_bytes()),
-                      Bytes(form.autocast_workspace_bytes())};
   for (int i = 0; i < form.shard_collectives_size(); ++i)
     layer.shardCollectives.push_back(readCollective(
         form.shard_collectives(i), place + ".shardCollectives[" + Twine(i) + "]", names));

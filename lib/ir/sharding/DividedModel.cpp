@@ -13,19 +13,8 @@ namespace {
 
 LayerShard figuresOf(const Layer &local, int degree) {
   LayerShard shard;
+  static_cast<LayerFigures &>(shard) = local;
   shard.degree = degree;
-  shard.signature = local.signature;
-  shard.forwardFlops = local.forwardFlops;
-  shard.backwardFlops = local.backwardFlops;
-  shard.forwardBytes = local.forwardBytes;
-  shard.backwardBytes = local.backwardBytes;
-  shard.parameterBytes = local.parameterBytes;
-  shard.bufferBytes = local.bufferBytes;
-  shard.activationBytes = local.activationBytes;
-  shard.workspaceBytes = local.workspaceBytes;
-  shard.convolutionBytes = local.convolutionBytes;
-  shard.kernels = local.kernels;
-  shard.autocast = local.autocast;
   shard.collectives = local.shardCollectives;
   return shard;
 }
