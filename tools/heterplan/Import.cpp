@@ -6,6 +6,7 @@
 #include "ShardText.h"
 #include "StructureText.h"
 #include "Table.h"
+#include "TensorParallel.h"
 
 #include "ir/onnx/group/Grouping.h"
 #include "support/Files.h"
@@ -48,7 +49,7 @@ std::vector<LayerCounts> countsOf(const Model &model) {
   return countLayers(model.layers, model.graph ? &*model.graph : nullptr);
 }
 
-using Shards = std::optional<ShardedLayers>;
+using Shards = std::optional<ModelShard>;
 
 void printFacts(const Model &model, const Shards &shards, int64_t batch) {
   JsonWriter json(outs());
@@ -128,12 +129,8 @@ Expected<Shards> shardsOf(const Model &model, const ImportCommand &command) {
       wholeOption("--tensor-parallel", command.tensorParallel, 2, 2, mostShards);
   if (!degree)
     return degree.takeError();
-  if (!model.graph)
-    return usageError("--tensor-parallel")
-           << "layers are divided by their operators, and a layers file has none; give the .onnx "
-              "file";
-  if (model.graph->nodes.empty())
-    return usageError("--tensor-parallel") << "the model has no operators to divide";
+  if (Error error = checkOperators(model))
+    return error;
   return shardLayers(*model.graph, model.layers, int(*degree));
 }
 

@@ -33,7 +33,7 @@ std::string partText(Flops part, Flops whole) {
 }
 
 /// Adds the collectives of all layers.
-std::vector<LayerCollective> totalOf(const ShardedLayers &sharded) {
+std::vector<LayerCollective> totalOf(const ModelShard &sharded) {
   std::vector<LayerCollective> total;
   for (const Layer &layer : sharded.layers.layers)
     for (const LayerCollective &each : layer.shardCollectives) {
@@ -53,7 +53,7 @@ std::vector<LayerCollective> totalOf(const ShardedLayers &sharded) {
 
 class ShardRows {
 public:
-  ShardRows(const LayerGraph &whole, const ShardedLayers &sharded, int64_t batch)
+  ShardRows(const LayerGraph &whole, const ModelShard &sharded, int64_t batch)
       : whole(whole), sharded(sharded), batch(batch) {}
 
   void layer(int index, StringRef indent = "") {
@@ -88,7 +88,7 @@ public:
 private:
   Table table{{"layer", ">FLOP fwd", ">parameters", ">activations", "forward", "backward"}};
   const LayerGraph &whole;
-  const ShardedLayers &sharded;
+  const ModelShard &sharded;
   int64_t batch;
 };
 
@@ -106,8 +106,8 @@ void writeCollectives(JsonWriter &json, ArrayRef<LayerCollective> collectives, i
 
 } // namespace
 
-void printShards(raw_ostream &os, const LayerGraph &whole, const ShardedLayers &sharded,
-                 int64_t batch, Repetitions repetitions) {
+void printShards(raw_ostream &os, const LayerGraph &whole, const ModelShard &sharded, int64_t batch,
+                 Repetitions repetitions) {
   os << "\neach of " << sharded.local.degree
      << " devices that share every layer (tensor parallelism):\n";
   ShardRows rows(whole, sharded, batch);
@@ -122,7 +122,7 @@ void printShards(raw_ostream &os, const LayerGraph &whole, const ShardedLayers &
        << " computed by every device as a whole\n";
 }
 
-void writeShards(JsonWriter &json, const ShardedLayers &sharded, int64_t batch) {
+void writeShards(JsonWriter &json, const ModelShard &sharded, int64_t batch) {
   auto facts = [&](Flops forward, Bytes parameters, Bytes activations) {
     json.attribute("forwardFlops", forward.value() * double(batch));
     json.attribute("parameterBytes", parameters.value());

@@ -10,9 +10,9 @@ namespace heterplan {
 
 /// Prints a row for each layer and the totals, for `batch` samples. `whole`: the layers of the
 /// model.
-void printShards(llvm::raw_ostream &os, const LayerGraph &whole, const ShardedLayers &sharded,
+void printShards(llvm::raw_ostream &os, const LayerGraph &whole, const ModelShard &sharded,
                  int64_t batch, Repetitions repetitions);
 /// The same facts as attribute "tensorParallel" of the current object.
-void writeShards(JsonWriter &json, const ShardedLayers &sharded, int64_t batch);
+void writeShards(JsonWriter &json, const ModelShard &sharded, int64_t batch);
 
 } // namespace heterplan

@@ -45,14 +45,13 @@ void dropValues(Graph &local) {
 
 /// The part of `model` that one of `degree` devices computes.
 Expected<ModelShard> shardOf(const Model &model, int degree) {
-  Expected<ShardedLayers> sharded = shardLayers(*model.graph, model.layers, degree);
-  if (!sharded)
-    return sharded.takeError();
-  dropValues(sharded->local.graph);
-  return ModelShard{std::move(sharded->local), std::move(sharded->layers)};
+  Expected<ModelShard> shard = shardLayers(*model.graph, model.layers, degree);
+  if (shard)
+    dropValues(shard->local.graph);
+  return shard;
 }
+} // namespace
 
-/// Fails if `model` has no operators.
 Error checkOperators(const Model &model) {
   if (!model.graph)
     return usageError("--tensor-parallel")
@@ -62,7 +61,6 @@ Error checkOperators(const Model &model) {
     return usageError("--tensor-parallel") << "the model has no operators to divide";
   return Error::success();
 }
-} // namespace
 
 Error divideByDegree(Model &model, ArrayRef<int> degrees) {
   if (model.layers.degrees().size() > 1)

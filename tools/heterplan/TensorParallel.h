@@ -13,6 +13,9 @@ llvm::Expected<int> readTensorParallel(const std::string &text);
 /// node of `cluster` has.
 std::vector<int> degreesOf(const Cluster &cluster);
 
+/// Fails if `model` has no operators to divide.
+llvm::Error checkOperators(const Model &model);
+
 /// --tensor-parallel by-stage: the search chooses a degree for each stage.
 constexpr const char *degreeByStage = "by-stage";
 

@@ -93,7 +93,7 @@ Error checkLayers(const LayerGraph &local, const LayerGraph &whole, int degree) 
 
 } // namespace
 
-Expected<ShardedLayers> shardLayers(const Graph &graph, const LayerGraph &whole, int degree) {
+Expected<ModelShard> shardLayers(const Graph &graph, const LayerGraph &whole, int degree) {
   ShardMachine machine = referenceMachine(degree);
   ShardAssignment best = bestAssignment(
       {graph, shardSpace(graph, degree), nodeTimes(graph, machine.batch, referencePeak), machine});
@@ -108,7 +108,7 @@ Expected<ShardedLayers> shardLayers(const Graph &graph, const LayerGraph &whole,
   sortTensors(*layers, *local);
   layers->shardDegree = degree;
   addCollectives(local->graph, *layers);
-  return ShardedLayers{std::move(*local), std::move(*layers), best.optimal};
+  return ModelShard{std::move(*local), std::move(*layers)};
 }
 
 } // namespace heterplan

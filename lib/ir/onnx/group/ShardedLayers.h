@@ -2,27 +2,17 @@
 // parallelism), with the collectives that each layer takes.
 #pragma once
 
-#include "ir/LayerGraph.h"
-#include "ir/sharding/LocalGraph.h"
+#include "ir/sharding/DividedModel.h"
 
 #include "llvm/Support/Error.h"
 
-#include <vector>
-
 namespace heterplan {
-
-struct ShardedLayers {
-  LocalGraph local;
-  LayerGraph layers;   // of `local`, under the names that they have in the whole model, with the
-                       // collectives of each
-  bool optimal = true; // no assignment of strategies takes less time on the reference device
-};
 
 /// The layers of one of `degree` shards of `graph`, whose layers are `whole`. Their tensors stand
 /// in the order of those that they are of the model. Strategies are compared on a reference device
 /// of 100 TFLOP/s with links of 300 GB/s, whose collectives take no time but for their bytes, for
 /// micro-batches of 8 samples. Fails with InvalidLayerGraph if the shards would have other layers
 /// than the model.
-llvm::Expected<ShardedLayers> shardLayers(const Graph &graph, const LayerGraph &whole, int degree);
+llvm::Expected<ModelShard> shardLayers(const Graph &graph, const LayerGraph &whole, int degree);
 
 } // namespace heterplan
