@@ -27,6 +27,17 @@ std::vector<DeviceRef> devicesOf(DeviceRef group, const Cluster &cluster) {
   return membersOf(group, type.shards);
 }
 
+/// Whether a node has `degree` devices of a type.
+bool hasGroup(const Cluster &cluster, StringRef type, int degree) {
+  return any_of(cluster.types, [&](const DeviceType &each) {
+    return each.ofType < 0 && each.stated() == type &&
+           any_of(cluster.nodes, [&](const NodeGroup &node) {
+             auto found = node.devices.find(each.name);
+             return found != node.devices.end() && found->second >= degree;
+           });
+  });
+}
+
 /// The ranks for which the ranks of a program of groups stand.
 class ShardRanks {
 public:
@@ -140,6 +151,9 @@ Plan withShardDevices(Plan plan, const Cluster &cluster) {
       replica.devices = devicesOf(replica.devices.front(), cluster);
       stage.sharding.degree = static_cast<int>(replica.devices.size());
     }
+  if (const int degree = shardDegreeOf(plan); degree > 1 && !hasUnequalDegrees(plan))
+    erase_if(plan.deviceMemory,
+             [&](const DeviceMemory &each) { return !hasGroup(cluster, each.type, degree); });
   return plan;
 }
 

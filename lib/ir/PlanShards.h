@@ -15,7 +15,8 @@ namespace heterplan {
 Plan withShardDevices(Plan plan, int degree);
 
 /// `plan`, some devices of which are of types of `cluster` that stand for several devices
-/// (DeviceType::ofType), with those devices.
+/// (DeviceType::ofType), with those devices. If all stages have one degree, types of which no node
+/// has such a group are left out of what it states, as if it had been made with that degree.
 Plan withShardDevices(Plan plan, const Cluster &cluster);
 
 /// `plan` with one device for each group, as the search has made it. Fails with InvalidPlan if a

@@ -64,12 +64,7 @@ std::string wrongAboutMemory(const Plan &plan, const Cluster &cluster,
         none_of(expected, [&](const DeviceMemory &each) { return each.type == type.stated(); }))
       expected.push_back({type.stated(), type.overhead});
   bool says = plan.memoryHeadroom || !plan.deviceMemory.empty();
-  std::vector<DeviceMemory> stated = plan.deviceMemory;
-  if (cluster.shardDegree > 1) // without the types of which no node has a group
-    erase_if(stated, [&](const DeviceMemory &each) {
-      return none_of(expected, [&](const DeviceMemory &known) { return known.type == each.type; });
-    });
-  if (says && stated != expected)
+  if (says && plan.deviceMemory != expected)
     return "the plan states other memory beside the tensors than cluster and profiles do";
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     Bytes stated = plan.stages[s].overhead;
