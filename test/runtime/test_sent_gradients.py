@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from heterplan_runtime.communication import Communicator
+from heterplan_runtime.roster import Roster, RosterEntry
 
 
 class Work:
@@ -21,9 +22,9 @@ def communicator(stages: int, parts: int = 1, overlaps: bool = False) -> Any:
     rank 0 over boundary 0."""
     made: Any = object.__new__(Communicator)
     made.device, made.rank, made._timeout, made._stages = torch.device("cpu"), 1, None, stages
-    made.roster = [SimpleNamespace(stages=list(range(parts)), place=None)] * stages
+    entries = [RosterEntry(rank, tuple(range(parts)), None, (), replicas=(rank,)) for rank in range(stages)]
+    made.roster = Roster(entries, 1)
     made.backend, made._overlaps_transfers = "gloo", overlaps
-    made._shards_with = {0: (0,)}
     made._pending = {(0, 0, micro_batch, True): [(Work(), torch.ones(1))] for micro_batch in range(3)}
     return made
 
@@ -63,6 +64,7 @@ def test_nothing_else_tells():
 
 def test_one_shard_of_a_replica_answers_for_all():
     made = communicator(stages=2)
-    made._shards_with = {0: (0, 2)}
+    shards = [RosterEntry(rank, (0,), None, (), replicas=(0,), shard=rank // 2) for rank in (0, 2)]
+    made.roster = Roster([shards[0], RosterEntry(1, (1,), None, (), replicas=(0,)), shards[1]], 1)
     made._pending |= {(2, 0, micro_batch, True): [(Work(), torch.ones(1))] for micro_batch in range(3)}
     assert receive(made, 2) == [1, 2, 1, 2]

@@ -211,7 +211,7 @@ def _make_part(run: Run, part: Part, scale: LossScale | None) -> PartExecution:
 
 def _share_layers(run: Run, part: Part, stage: nn.Module) -> None:
     """Gives the code of a shard its collectives."""
-    group, degree = run.communicator.shard_group, run.model.degrees[part.stage]
+    group, degree = run.communicator.roster.shard_group, run.model.degrees[part.stage]
     if len(group) != degree:
         raise RuntimeFault(
             f"ranks {list(group)} share every layer; model.py is the code of one of {degree}"
@@ -245,7 +245,7 @@ def _overlapped_sum(run: Run, part: Part, stage: nn.Module) -> OverlappedSum | N
 def _local_statistics(run: Run, part: Part, stage: nn.Module) -> LocalStatistics | None:
     """The statistics of a stage whose replicas each normalise by their own samples; None for other
     stages."""
-    group = run.communicator.stage_group(part.stage)
+    group = run.communicator.roster.stage_group(part.stage)
     if run.plan.batch_norm != "local" or len(group) < 2 or not hasattr(stage, "batch_norm"):
         return None
     return LocalStatistics(stage, lambda tensors: run.communicator.sum_in_place(tensors, group))
@@ -257,7 +257,7 @@ def _gathered_layers(run: Run, part: Part) -> list[GatheredLayer]:
     if not part.gathers_parameters:
         return []
     communicator, shared = run.communicator, run.model.shared_parameters()
-    group = communicator.stage_group(part.stage)
+    group = communicator.roster.stage_group(part.stage)
     own = group.index(communicator.rank)
     found = []
     for names in run.model.gathered(part.stage):
@@ -282,7 +282,7 @@ def _shard_state(
         return None
     communicator = run.communicator
     parameters, shared = dict(stage.named_parameters()), run.model.shared_parameters()
-    group = communicator.stage_group(part.stage)
+    group = communicator.roster.stage_group(part.stage)
     own = group.index(communicator.rank)
     scatter = partial(communicator.start_reduce_scatter, part.stage)
     gather = partial(communicator.all_gather, part.stage)
@@ -300,7 +300,7 @@ def _make_tables(run: Run, part: Part, stage: Any) -> Tables | None:
     program, options = run.program, run.options
     if not part.tables:
         return None
-    group = run.communicator.stage_group(part.stage)
+    group = run.communicator.roster.stage_group(part.stage)
     own = group.index(program.rank)
 
     def rows(spec: TableSpec) -> Tensor:
@@ -326,7 +326,7 @@ def _make_tables(run: Run, part: Part, stage: Any) -> Tables | None:
 def _synchronise_batch_norm(
     stage: nn.Module, index: int, communicator: Communicator, presence: Presence
 ) -> None:
-    replicas = communicator.stage_group(index)
+    replicas = communicator.roster.stage_group(index)
     if len(replicas) > 1 and hasattr(stage, "batch_norm"):
         batch_norm = SynchronisedBatchNorm(
             lambda tensor: communicator.sum(presence.counted(tensor), replicas)

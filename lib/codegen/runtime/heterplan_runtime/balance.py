@@ -282,7 +282,7 @@ def make_balancer(
             "GPU (NCCL); leave --balance and --epoch-samples out"
         )
     programs = []
-    if moves and communicator.has_unequal_degrees:
+    if moves and communicator.roster.has_unequal_degrees:
         raise RuntimeFault(
             "shares that change are not supported where stages have unequal degrees of tensor parallelism; "
             "leave --balance and --epoch-samples out"

@@ -72,7 +72,7 @@ class Trained:
         share: dict[Piece, Tensor] = {}
         for part in self.parts:
             stage = part.part.stage
-            group = communicator.stage_group(stage)
+            group = communicator.roster.stage_group(stage)
             for number, (piece, values) in enumerate(self.pieces(part)):
                 if self.shared.get(piece.name, (stage,))[0] != stage:
                     continue

@@ -20,7 +20,7 @@ def clip_gradients(
     own = []
     for part in parts:
         stage = part.part.stage
-        first = communicator.stage_group(stage)[0] == communicator.rank
+        first = communicator.roster.stage_group(stage)[0] == communicator.rank
         for name, gradient, divided in part.trained.gradients():
             alone = divided or (first and next(iter(shared.get(name, (stage,)))) == stage)
             if alone and part.trained.speaks_for(name):

@@ -24,9 +24,9 @@ from .device_classes import CPU, class_of
 from .errors import RuntimeFault
 from .meeting import join
 from .program import Instruction, RankProgram, TensorSpec
+from .roster import Group, Roster, RosterEntry
 
 T = TypeVar("T")
-Group = tuple[int, ...]
 Message = tuple[int, int, int, bool]  # peer, boundary, micro-batch, whether a gradient
 
 # Named anew in PyTorch 2.13.
@@ -35,20 +35,6 @@ _all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_t
 
 _BUCKET_BYTES = 64 << 20
 _SMALL_BYTES = 1 << 20  # larger tensors travel alone, without being copied
-
-
-@dataclass(frozen=True)
-class RosterEntry:
-    """Facts that each rank sends to the others before the first step."""
-
-    rank: int
-    stages: tuple[int, ...]
-    place: tuple[str, int] | None  # host and GPU; None on a CPU
-    groups: tuple[Group, ...]
-    beside: tuple[int, ...] = ()  # stages that sum gradients beside their passes
-    build: str = "cuda"  # of PyTorch: NCCL and RCCL do not talk to each other
-    replicas: tuple[int, ...] = ()  # of its stages
-    shard: int = 0  # of these replicas
 
 
 @dataclass(frozen=True)
@@ -61,8 +47,7 @@ class Receipt:
 
 
 class Communicator:
-    """Sends, receives and sums. Made by all ranks together, with the same timeout.
-    `has_unequal_degrees`: replicas of some stages have more shards than those of others."""
+    """Sends, receives and sums. Made by all ranks together, with the same timeout."""
 
     def __init__(
         self, program: RankProgram, device: torch.device, timeout: timedelta, store: dist.Store | None = None
@@ -85,20 +70,14 @@ class Communicator:
                 f"launched as rank {dist.get_rank()} of {dist.get_world_size()}; "
                 f"the plan is for {self.world_size} ranks"
             )
-        self.roster = self._exchange(program)
-        self._shards_with = self._shard_groups()
-        self.has_unequal_degrees = len({len(group) for group in self._shards_with.values()}) > 1
+        self.roster = Roster(self._exchange(program), self.rank)
         self.backend = self._common_backend()
         self._routes = [self._make_route() for _ in range(self._route_count())]
         self._long_timeout = dist.new_group(backend=CPU.backend, timeout=timedelta(days=7))
         self._groups: dict[Group, Any] = {}
         self._tables: dict[int, tuple[Any, Any]] = {}  # by stage
         self._beside: dict[int, Any] = {}  # by stage
-        self._add_groups(group for entry in self.roster for group in entry.groups)
-        self._add_groups(
-            self.stage_group(stage, entry.shard) for entry in self.roster for stage in entry.stages
-        )
-        self._add_groups(self._shards_with.values())
+        self._add_groups(self.roster.groups())
         self._add_groups_beside_passes()
         if self._direct:
             self._connect(program)
@@ -116,9 +95,9 @@ class Communicator:
         return self.gather(own)
 
     def _common_backend(self) -> str:
-        places = [entry.place for entry in self.roster]
+        places = [entry.place for entry in self.roster.entries]
         own_device_each = None not in places and len(set(places)) == len(places)
-        one_build = len({entry.build for entry in self.roster}) == 1
+        one_build = len({entry.build for entry in self.roster.entries}) == 1
         backend = class_of(self.device).backend
         direct = own_device_each and one_build and dist.is_backend_available(backend)
         return backend if direct else CPU.backend
@@ -126,12 +105,7 @@ class Communicator:
     def _route_count(self) -> int:
         """One for all stage boundaries, or one for each: gloo tells messages apart by their tags, and
         between ranks of one part each there is one boundary."""
-        return 1 if self._is_pipeline or not self._direct else self._boundaries
-
-    @property
-    def _is_pipeline(self) -> bool:
-        """Ranks have one part each, at most."""
-        return all(len(entry.stages) <= 1 for entry in self.roster)
+        return 1 if self.roster.is_pipeline or not self._direct else self._boundaries
 
     def _make_route(self) -> tuple[Any, Any]:
         """Groups for activations and for gradients."""
@@ -168,15 +142,15 @@ class Communicator:
     def share_across_stages(self, stages: Iterable[tuple[int, ...]]) -> None:
         """Makes the groups of parameters that several stages use; all ranks call it alike."""
         listed = list(stages)
-        for shard in self._shards:
-            self._add_groups(self.stages_group(several, shard) for several in listed)
-        self._add_groups(self.all_shards_of(several) for several in listed)
+        for shard in self.roster.shards:
+            self._add_groups(self.roster.stages_group(several, shard) for several in listed)
+        self._add_groups(self.roster.all_shards_of(several) for several in listed)
 
     def share_tables(self, stages: Iterable[int]) -> None:
         """Makes the groups of stages with sparse tables; all ranks call it alike. Rows and their
         gradients are exchanged by two threads, hence over two groups."""
         for stage in stages:
-            group = self.stage_group(stage)
+            group = self.roster.stage_group(stage)
             if len(group) > 1:
                 rows, gradients = (
                     dist.new_group(list(group), timeout=self._timeout, backend=self.backend)
@@ -201,9 +175,9 @@ class Communicator:
     def _add_groups_beside_passes(self) -> None:
         """Makes the groups of stages that sum gradients beside their backward passes, which have sums of
         their own."""
-        for stage in sorted({stage for entry in self.roster for stage in entry.beside}):
-            for shard in self._shards:
-                group = list(self.stage_group(stage, shard))
+        for stage in sorted({stage for entry in self.roster.entries for stage in entry.beside}):
+            for shard in self.roster.shards:
+                group = list(self.roster.stage_group(stage, shard))
                 if not group:  # replicas of the stage have fewer shards
                     continue
                 made = dist.new_group(group, timeout=self._timeout, backend=self.backend)
@@ -214,7 +188,7 @@ class Communicator:
         """Begins to sum a tensor over the ranks of a stage. The function that it returns waits for
         the slice of this rank: of equal ones in the order of the ranks."""
         message = flat.to("cpu") if self.staged else flat
-        own = message.new_empty(len(message) // len(self.stage_group(stage)))
+        own = message.new_empty(len(message) // len(self.roster.stage_group(stage)))
         work = _reduce_scatter(own, message, group=self._beside[stage], async_op=True)
 
         def wait() -> Tensor:
@@ -234,38 +208,6 @@ class Communicator:
         self.waited += time.perf_counter() - begin
         if slices is not whole:
             whole.copy_(slices)
-
-    def stage_group(self, stage: int, shard: int | None = None) -> Group:
-        """Returns the ranks that have the same shard of the replicas of a stage as this rank, or shard
-        `shard`. Their parameters are equal."""
-        number = self.shard if shard is None else shard
-        return tuple(
-            entry.rank for entry in self.roster if stage in entry.stages and entry.shard == number
-        )
-
-    def stages_group(self, stages: Iterable[int], shard: int | None = None) -> Group:
-        return tuple(sorted({rank for stage in stages for rank in self.stage_group(stage, shard)}))
-
-    def all_shards_of(self, stages: Iterable[int]) -> Group:
-        """Returns the ranks of some stages, whatever shards they are."""
-        wanted = set(stages)
-        return tuple(entry.rank for entry in self.roster if wanted & set(entry.stages))
-
-    @property
-    def _shards(self) -> list[int]:
-        return sorted({entry.shard for entry in self.roster})
-
-    @property
-    def shard_group(self) -> Group:
-        """The ranks that share every layer with this one, by their shards."""
-        return self._shards_with[self.rank]
-
-    def _shard_groups(self) -> dict[int, Group]:
-        """By rank: the ranks that share every layer with it, by their shards."""
-        found: dict[tuple[Group, Group], list[int]] = {}
-        for entry in self.roster:
-            found.setdefault((entry.stages, entry.replicas), []).append(entry.rank)
-        return {rank: tuple(group) for group in found.values() for rank in group}
 
     def _connect(self, program: RankProgram) -> None:
         """NCCL connects a pair at its first message and both sides wait: do it in one order."""
@@ -360,7 +302,7 @@ class Communicator:
     def _settle_gradients(self, received: Instruction) -> None:
         """In a pipeline a stage b of S has S - b micro-batches in flight, or 2 (S - b) - 1 if transfers
         overlap: it sends the activations of another when it has the gradients of the one so many before."""
-        if self._is_pipeline and not received.is_gradient:
+        if self.roster.is_pipeline and not received.is_gradient:
             left = self._stages - received.boundary
             before = received.micro_batch - (2 * left - 1 if self._overlaps_transfers else left)
             self._let_go_of_replica((received.peer, received.boundary, before, True))
@@ -368,7 +310,7 @@ class Communicator:
     def _let_go_of_replica(self, key: Message) -> None:
         """One shard of a replica answers for all: where degrees are unequal, others got the same message."""
         peer, boundary, micro_batch, gradient = key
-        for shard in self._shards_with[peer]:
+        for shard in self.roster.shards_with(peer):
             self._let_go((shard, boundary, micro_batch, gradient))
 
     def _let_go(self, key: Message) -> None:

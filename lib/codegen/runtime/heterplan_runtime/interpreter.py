@@ -193,16 +193,16 @@ class Interpreter:
                 gradient if self._speaks(part) else torch.zeros_like(gradient)
                 for part, gradient in zip(own, gradients, strict=True)
             ]
-            if self._communicator.has_unequal_degrees:
+            if self._communicator.roster.has_unequal_degrees:
                 self._sum_whole(own, gradients, spoken, slicings)
                 continue
-            total = self._communicator.sum(reduce(torch.add, spoken), self._communicator.stages_group(slicings))
+            total = self._communicator.sum(reduce(torch.add, spoken), self._communicator.roster.stages_group(slicings))
             for gradient in gradients:
                 gradient.copy_(total)
 
     def _speaks(self, part: PartExecution) -> bool:
         """Whether what this rank has of a gradient counts, before several stages sum it."""
-        first = self._communicator.stage_group(part.part.stage)[0] == self._program.rank
+        first = self._communicator.roster.stage_group(part.part.stage)[0] == self._program.rank
         return first or not part.trained.has_whole_gradients
 
     def _sum_whole(
@@ -221,7 +221,7 @@ class Interpreter:
                 whole += divided.joined(parts)
             elif not shard:
                 whole += gradient
-        total = self._communicator.sum(whole, self._communicator.all_shards_of(slicings))
+        total = self._communicator.sum(whole, self._communicator.roster.all_shards_of(slicings))
         for part, gradient in zip(own, gradients, strict=True):
             divided = slicings[part.part.stage]
             share = total if divided is None else divided.part(total, part.part.shard)

@@ -55,7 +55,7 @@ class TrainingLoop:
 
     def _step(self, step: int) -> None:
         run, communicator = self._run, self._run.communicator
-        seed_draws(run.options.seed, step, min(communicator.shard_group))
+        seed_draws(run.options.seed, step, min(communicator.roster.shard_group))
         if self._balancer.before_step(step):
             run.data.begin(range(step, run.options.steps), self._interpreter.sample_ranges())
         begin = time.perf_counter()

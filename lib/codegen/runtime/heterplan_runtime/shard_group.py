@@ -15,9 +15,9 @@ class ShardGroup(Shards):
     """The shard that this rank is."""
 
     def __init__(self, communicator: Communicator) -> None:
-        super().__init__(len(communicator.shard_group), communicator.shard)
+        super().__init__(len(communicator.roster.shard_group), communicator.shard)
         self._communicator = communicator
-        self._group = communicator.shard_group
+        self._group = communicator.roster.shard_group
 
     def sum(self, x: Tensor) -> Tensor:
         return self._communicator.sum(x.contiguous(), self._group)
