@@ -3,12 +3,14 @@
 
     bench/oracle.py [--instances 5000] [--first 0] [--iteration-model NAME] [--full-nodes] [--laws] [--keep DIR]
                     [--json FILE]
+    bench/oracle.py --degrees [--instances 5000] [--first 0]
 
 Each instance is planned by HETERPLAN_BINARY (build/bin/heterplan) and by listing all of its plans. The counts are
 printed at the end; "beyond" are bounds that plans outside of the searched space beat, which are no defects, stages of several types that
 an answer says it leaves out among them. With
 --laws, each is planned with a device or node more, a limit less and a lower price instead, and plans are listed only
-where one makes the best plan worse. --keep writes the files of
+where one makes the best plan worse. With --degrees, stages have degrees of tensor parallelism, and half of the
+instances shard parameters (ZeRO-3). --keep writes the files of
 instances on which the two disagree, each with its command. Exit status 1: they disagree.
 """
 
@@ -17,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -24,6 +27,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test/oracle"))
 
 from compare import BINARY, PLANNERS, Verdict, compare, compile_instance  # noqa: E402
+from degrees import judge as judge_degrees  # noqa: E402
 from laws import look_at_laws  # noqa: E402
 from placements import judge_placement  # noqa: E402
 from random_instance import random_instance  # noqa: E402
@@ -60,6 +64,19 @@ def count(counts: Counter, verdict: Verdict) -> None:
         counts["beyond: " + words.split(": by ")[0]] += 1
 
 
+def hold_degrees(first: int, instances: int) -> int:
+    counts: Counter = Counter()
+    with tempfile.TemporaryDirectory() as scratch:
+        for seed in range(first, first + instances):
+            verdict = judge_degrees(seed, Path(scratch))
+            counts.update(verdict.counts)
+            for words in verdict.disagreements:
+                print(f"{seed}: {words}", flush=True)
+    for name, number in counts.items():
+        print(f"{number:8} {name}")
+    return int(counts["agreed"] < counts["instances"])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--instances", type=int, default=5000)
@@ -71,7 +88,10 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="folder")
     parser.add_argument("--keep-beyond", action="store_true", help="instances with a better plan outside too")
     parser.add_argument("--json", type=Path, help="file for the counts")
+    parser.add_argument("--degrees", action="store_true")
     options = parser.parse_args()
+    if options.degrees:
+        return hold_degrees(options.first, options.instances)
     counts: Counter = Counter()
     start = time.monotonic()
     for seed in range(options.first, options.first + options.instances):

@@ -12,7 +12,8 @@ import torch
 from binary import heterplan, needs_binary
 from ranks import run_ranks
 from safetensors.torch import load_file
-from test_tensor_parallel import PIECE, transformers
+from test_generated_models import Builder
+from test_tensor_parallel import PIECE, save_without_values, transformers
 
 pytestmark = needs_binary
 
@@ -61,7 +62,8 @@ def compile_plan(model: Path, folder: Path, stages: Stages, *options: object) ->
     heterplan(
         "compile", model, "--cluster", cluster, "--batch", stages.batch, "--micro-batches", 4,
         "--pin", f"{names[0]}={stages.first}", "--pin", f"{names[-1]}={stages.last}",
-        "--schedule", "pipeline", "--tensor-parallel", "by-stage", *beside, *options,
+        "--schedule", "pipeline", "--tensor-parallel", "by-stage", *beside,
+        *(str(option).format(layers=names) for option in options),
         "-o", folder / "plan", "--force",
     )  # fmt: skip
     plan = json.loads((folder / "plan/plan.json").read_text())
@@ -79,12 +81,35 @@ def train(plan: Path, ranks: int, folder: Path, *options: object) -> dict:
     return json.loads(result.read_text())
 
 
+def mlp(path: Path) -> Path:
+    b = Builder()
+    x = b.input("x", [128])
+    for layer, (rows, columns) in enumerate([(128, 512), (512, 128)] * 3 + [(128, 512), (512, 10)]):
+        x = b.node("Gemm", x, b.weight(f"{layer}.weight", rows, columns), b.weight(f"{layer}.bias", columns))
+        x = x if columns == 10 else b.node("Tanh", x)
+    b.save(path, x)
+    save_without_values(path)
+    return path
+
+
+def resnet18(path: Path) -> Path:
+    pytest.importorskip("transformers")
+    import zoo
+
+    widths = {"embedding_size": 32, "hidden_sizes": [32, 64, 128, 256], "depths": [2, 2, 2, 2]}
+    zoo.export(zoo.resnet(16, **widths, layer_type="basic"), path, "torchscript")
+    return path
+
+
+BUILDERS = {"mlp": mlp, "resnet18": resnet18}
 Case = tuple[str, Stages, tuple[object, ...], tuple[object, ...]]
-# The model, its stages, and options of compile and of run.
+# The model, its stages, and options of compile, where {layers[i]} is a name, and of run.
 CASES: dict[str, Case] = {
     "gpt2-three": ("gpt2", THREE, ("--optimizer", "adam", "--shard-state", "optimizer"), PIECE),
     "gpt2-rising": ("gpt2", RISING, ("--optimizer", "momentum"), PIECE),
     "t5-falling": ("t5", FALLING, ("--recompute", "always"), ()),
+    "mlp-three": ("mlp", THREE, ("--optimizer", "adam"), PIECE),
+    "resnet18-rising": ("resnet18", RISING, (), ()),
 }  # fmt: skip
 MORE: dict[str, Case] = {
     "gpt2-zero2": ("gpt2", THREE, ("--optimizer", "adam", "--shard-state", "gradients"), ()),
@@ -94,6 +119,10 @@ MORE: dict[str, Case] = {
     "llama-three": ("llama", THREE, (), ()),
     "t5-three": ("t5", THREE, (), ()),
     "t5-rising": ("t5", RISING, (), ()),
+    "mlp-rising": ("mlp", RISING, ("--recompute", "always"), PIECE),
+    "mlp-zero3": ("mlp", THREE, ("--shard-state", "parameters"), ()),
+    "resnet18-three": ("resnet18", THREE, ("--pin", "{layers[10]}=b×2", "--colocate", "{layers[3]},{layers[18]}"), ()),
+    "resnet18-falling": ("resnet18", FALLING, ("--optimizer", "momentum"), ()),
 }  # fmt: skip
 
 
@@ -102,7 +131,8 @@ MORE: dict[str, Case] = {
 )
 def test_trains_as_one_process(name: str, tmp_path: Path) -> None:
     model, stages, compiling, running = (CASES | MORE)[name]
-    plan = compile_plan(transformers(model)(tmp_path / "model.onnx"), tmp_path, stages, *compiling)
+    build = BUILDERS.get(model) or transformers(model)
+    plan = compile_plan(build(tmp_path / "model.onnx"), tmp_path, stages, *compiling)
     found = train(plan, stages.ranks, tmp_path, "--check", "--steps", 4, "--lr", 0.05, *running)
     assert found["checkPassed"]
     assert found["losses"] == pytest.approx(found["referenceLosses"], rel=1e-9)

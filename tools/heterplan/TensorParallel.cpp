@@ -67,17 +67,15 @@ Error divideByDegree(Model &model, ArrayRef<int> degrees) {
     return Error::success();
   if (Error error = checkOperators(model))
     return error;
-  std::vector<ModelShard> shards;
-  for (int degree : degrees) {
-    if (degree == 1)
-      continue;
-    Expected<ModelShard> shard = shardOf(model, degree);
-    if (shard)
-      shards.push_back(std::move(*shard));
-    else
-      errs() << "note: no stages of " << degree
-             << " devices that share layers: " << toText(shard.takeError()) << '\n';
-  }
+  std::vector<int> several;
+  copy_if(degrees, std::back_inserter(several), [](int degree) { return degree > 1; });
+  std::vector<ModelShard> shards =
+      shardLayers(*model.graph, model.layers, several, [](int degree, Error error) {
+        errs() << "note: no stages of " << degree
+               << " devices that share layers: " << toText(std::move(error)) << '\n';
+      });
+  for (ModelShard &shard : shards)
+    dropValues(shard.local.graph);
   LayerGraph layers = withShards(model.layers, shards);
   model.divided = DividedModel{std::move(shards), std::move(model.layers)};
   model.layers = std::move(layers);

@@ -146,10 +146,11 @@ void StageReader::addGathered(ReevaluatedStage &facts) const {
         again.insert({layer, first});
   }
   facts.gathered.resize(size_t(facts.end - facts.begin));
-  facts.wholeBytes = facts.denseBytes;
+  for (const auto &[layer, bytes] : facts.copies)
+    facts.wholeBytes += bytes;
   for (int i = facts.begin; i < facts.end; ++i) {
-    const Bytes own = whole.count(i) ? Bytes() : graph.layers[i].denseBytes();
-    facts.wholeBytes -= own;
+    if (whole.count(i))
+      facts.wholeBytes += graph.layers[i].denseBytes();
     again.insert({i, i});
   }
   for (auto [layer, from] : again) {

@@ -2,6 +2,7 @@
 
 #include "ir/onnx/group/Grouping.h"
 #include "ir/onnx/group/NodeTimes.h"
+#include "ir/onnx/group/StageBoundaries.h"
 #include "support/Diagnostic.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -91,12 +92,16 @@ Error checkLayers(const LayerGraph &local, const LayerGraph &whole, int degree) 
          << ": values between layers cannot be split by sample";
 }
 
-} // namespace
-
-Expected<ModelShard> shardLayers(const Graph &graph, const LayerGraph &whole, int degree) {
+/// `boundaries`: the nodes that each shard computes as a whole.
+Expected<ModelShard> shardOf(const Graph &graph, const LayerGraph &whole, int degree,
+                             const StringSet<> &boundaries) {
   ShardMachine machine = referenceMachine(degree);
+  ShardSpace space = shardSpace(graph, degree);
+  for (size_t i = 0; i < graph.nodes.size(); ++i)
+    if (boundaries.contains(graph.nodes[i].name))
+      space.strategies[i].resize(1);
   ShardAssignment best = bestAssignment(
-      {graph, shardSpace(graph, degree), nodeTimes(graph, machine.batch, referencePeak), machine});
+      {graph, std::move(space), nodeTimes(graph, machine.batch, referencePeak), machine});
   Expected<LocalGraph> local = localGraph(graph, best, machine);
   if (!local)
     return local.takeError();
@@ -109,6 +114,37 @@ Expected<ModelShard> shardLayers(const Graph &graph, const LayerGraph &whole, in
   layers->shardDegree = degree;
   addCollectives(local->graph, *layers);
   return ModelShard{std::move(*local), std::move(*layers)};
+}
+
+std::vector<ModelShard> shardsOf(const Graph &graph, const LayerGraph &whole, ArrayRef<int> degrees,
+                                 const StringSet<> &boundaries,
+                                 function_ref<void(int, Error)> refused) {
+  std::vector<ModelShard> shards;
+  for (int degree : degrees)
+    if (Expected<ModelShard> shard = shardOf(graph, whole, degree, boundaries))
+      shards.push_back(std::move(*shard));
+    else
+      refused(degree, shard.takeError());
+  return shards;
+}
+
+} // namespace
+
+Expected<ModelShard> shardLayers(const Graph &graph, const LayerGraph &whole, int degree) {
+  return shardOf(graph, whole, degree, {});
+}
+
+std::vector<ModelShard> shardLayers(const Graph &graph, const LayerGraph &whole,
+                                    ArrayRef<int> degrees, function_ref<void(int, Error)> refused) {
+  std::vector<ModelShard> shards = shardsOf(graph, whole, degrees, {}, refused);
+  const std::vector<int> cuts = missingBoundaries(withShards(whole, shards));
+  if (cuts.empty())
+    return shards;
+  std::vector<int> possible;
+  for (const ModelShard &shard : shards)
+    possible.push_back(shard.local.degree);
+  const GraphWithBoundaries divided = withBoundaries(graph, whole, cuts);
+  return shardsOf(divided.graph, whole, possible, divided.nodes, refused);
 }
 
 } // namespace heterplan

@@ -4,6 +4,7 @@
 
 #include "ir/sharding/DividedModel.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Error.h"
 
 namespace heterplan {
@@ -14,5 +15,12 @@ namespace heterplan {
 /// micro-batches of 8 samples. Fails with InvalidLayerGraph if the shards would have other layers
 /// than the model.
 llvm::Expected<ModelShard> shardLayers(const Graph &graph, const LayerGraph &whole, int degree);
+
+/// The layers of one of `degree` shards for each of `degrees`, of which stages of unequal degrees
+/// are made. All shards have whole tensors at the cuts that would be missing else
+/// (StageBoundaries.h). `refused` is called with a degree by which the model cannot be divided.
+std::vector<ModelShard> shardLayers(const Graph &graph, const LayerGraph &whole,
+                                    llvm::ArrayRef<int> degrees,
+                                    llvm::function_ref<void(int degree, llvm::Error)> refused);
 
 } // namespace heterplan

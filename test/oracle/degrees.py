@@ -1,21 +1,24 @@
-"""Layers files with figures by degree: plans whose stages have degrees of their own, against a list of all such plans.
+"""Tiny layers files with figures by degree of tensor parallelism, and a list of all plans whose stages have a degree
+each.
 
 The list and its prices share no code with heterplan: they follow docs/formats.md, docs/tensor-parallelism.md and
-docs/rationale/search.md. Instances have stages of one device type and one degree each, whole state and no recomputation.
+docs/rationale/search.md. Stages are of one device type, and recompute nothing. Parameters are whole, or sharded over
+the replicas of a stage (ZeRO-3).
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import math
 import random
 import subprocess
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
 import yaml
-from conftest import BINARY
+from compare import BINARY
 
 DEGREES = (1, 2, 4)
 FAMILIES = ("one node", "nodes of one type", "two types")
@@ -37,6 +40,7 @@ class Instance:
     network: tuple[float, float]
     batch: int
     seconds: dict[tuple, tuple[float, float]]  # by layer, kind, degree: of one sample; twice that backwards
+    sharded: bool = False  # parameters, over the replicas of a stage
 
     def files(self, folder: Path) -> list[str]:
         tensors = [
@@ -72,7 +76,8 @@ class Instance:
         (folder / "c.yaml").write_text(yaml.safe_dump(cluster))
         return [str(folder / "m.layers.json"), "--profile", str(folder / "m.profile.json"), "--require-measured"] + [
             *("--cluster", str(folder / "c.yaml"), "--batch", str(self.batch)),
-            *("--recompute", "never", "--shard-state", "none", "--objective", "throughput"),
+            *("--recompute", "never", "--shard-state", "parameters" if self.sharded else "none"),
+            *("--objective", "throughput"),
         ]
 
 
@@ -122,7 +127,8 @@ def instance_of(seed: int) -> Instance:
         for degree in DEGREES:
             seconds[layer, kind, degree] = (draw.uniform(0, 1e-4), whole * draw.uniform(1 / degree, 1))
     tensors = [draw.uniform(1e4, 3e6) for _ in range(count - 1)]
-    return Instance(layers, tensors, kinds, network, draw.randint(2, 8), seconds)
+    sharded = seed // len(FAMILIES) % 2 == 1
+    return Instance(layers, tensors, kinds, network, draw.randint(2, 8), seconds, sharded)
 
 
 @dataclass(frozen=True)
@@ -213,8 +219,31 @@ class Prices:
         received = self.of.tensors[stage.begin - 1] if stage.begin else 0
         sent = self.of.tensors[stage.end - 1] if stage.end < len(self.of.layers) else 0
         kept = sum(each["activationBytes"] for each in shards) + received + sent
-        need = 2 * sum(parameters) + max(parameters) + share * (in_flight * kept + received + sent)
+        need = self.state(parameters, stage.group.count) + share * (in_flight * kept + received + sent)
         return need <= self.of.kinds[stage.group.kind].memory
+
+    def state(self, parameters: list[float], replicas: int) -> float:
+        """Bytes of parameters and gradients, and of what is gathered for a layer and the one before it."""
+        largest = max(parameters)
+        if not self.of.sharded or replicas < 2:
+            return 2 * sum(parameters) + largest
+
+        def piece(size: float) -> float:
+            return math.ceil(size / (4 * replicas)) * 4
+
+        return 2 * piece(sum(parameters)) + 2 * largest + piece(largest)
+
+    def work(self, stage: Stage, share: int) -> None:
+        """Sets the times of a stage without its messages."""
+        layers, group = range(stage.begin, stage.end), stage.group
+        passes = [self.passes(layer, group, share) for layer in layers]
+        stage.forward, stage.backward = (sum(times) for times in zip(*passes))
+        parameters = [self.shard(layer, group.degree)["parameterBytes"] for layer in layers]
+        stage.sync = 0 if self.of.sharded else self.sum(group, sum(parameters))
+        if self.of.sharded:  # each layer is gathered twice, and its gradient reduced and scattered
+            half = sum(self.sum(group, size) for size in parameters) / 2
+            stage.forward += half
+            stage.backward += 2 * half
 
     def iteration(self, stages: list[Stage], micro_batches: int) -> float | None:
         size = -(-self.of.batch // micro_batches)
@@ -223,12 +252,7 @@ class Prices:
             in_flight = min(micro_batches, len(stages) - index)
             if stage.group.count > size or not self.fits(stage, share, in_flight):
                 return None
-            passes = [self.passes(layer, stage.group, share) for layer in range(stage.begin, stage.end)]
-            stage.forward, stage.backward = (sum(times) for times in zip(*passes))
-            parameters = sum(
-                self.shard(layer, stage.group.degree)["parameterBytes"] for layer in range(stage.begin, stage.end)
-            )
-            stage.sync = self.sum(stage.group, parameters)
+            self.work(stage, share)
         for index in range(1, len(stages)):
             before, behind = stages[index - 1], stages[index]
             size = self.of.tensors[behind.begin - 1]
@@ -275,13 +299,6 @@ class Prices:
             self.best_exact = min(self.best_exact, time)
 
 
-def compiled(folder: Path, arguments: list[str], *more: str) -> dict | None:
-    command = [str(BINARY), "compile", *arguments, *more, "-o", str(folder / "out"), "--force", "--json"]
-    run = subprocess.run(command, capture_output=True, text=True)
-    assert run.returncode in (0, 2), run.stderr
-    return json.loads(run.stdout) if run.returncode == 0 else None
-
-
 def stated(prices: Prices, plan: dict) -> tuple[list[Stage], int]:
     stages, begin = [], 0
     for stage in plan["stages"]:
@@ -293,7 +310,7 @@ def stated(prices: Prices, plan: dict) -> tuple[list[Stage], int]:
     return stages, plan["microBatches"]
 
 
-def kinds_of(stage: dict) -> set[str]:
+def _kinds_of(stage: dict) -> set[str]:
     return {device["type"] for replica in stage["replicas"] for device in replica["devices"]}
 
 
@@ -314,120 +331,58 @@ def check_devices(instance: Instance, plan: dict) -> None:
                 used.add(place)
 
 
-def check(seed: int, folder: Path, found: dict | None, prices: Prices) -> bool:
-    """Whether the plan has stages of unequal degrees."""
+@dataclass
+class Verdict:
+    disagreements: list[str] = field(default_factory=list)
+    counts: Counter = field(default_factory=Counter)
+
+    def hold(self, agrees: bool, words: str) -> None:
+        if not agrees:
+            self.disagreements.append(words)
+
+
+def compiled(folder: Path, arguments: list[str], *more: str) -> dict | None:
+    command = [str(BINARY), "compile", *arguments, *more, "-o", str(folder / "out"), "--force", "--json"]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.returncode in (0, 2), run.stderr
+    return json.loads(run.stdout) if run.returncode == 0 else None
+
+
+def judge(seed: int, folder: Path) -> Verdict:
+    """Compiles an instance in `folder`, and compares the answer with the list."""
+    prices = Prices(instance_of(seed))
+    prices.list_all()
+    verdict = check(compiled(folder, prices.of.files(folder)), prices)
+    verdict.counts["instances"] = 1
+    verdict.counts["sharded parameters"] = int(prices.of.sharded)
+    verdict.counts["agreed"] = int(not verdict.disagreements)
+    return verdict
+
+
+def check(found: dict | None, prices: Prices) -> Verdict:
+    verdict = Verdict()
     if found is None:
-        assert prices.plans == 0, f"{seed}: no plan, and the list has {prices.plans}"
-        return False
-    seconds = found["iterationSeconds"]
+        verdict.hold(prices.plans == 0, "no plan, and the list has some")
+        verdict.counts["without a plan"] = 1
+        return verdict
     check_devices(prices.of, found)
-    bound = prices.of.batch / found["lowerBound"]
-    assert bound <= prices.best_exact * (1 + 1e-9), f"{seed}: the bound is not one"
-    assert seconds <= prices.best_exact * 1.01, f"{seed}: more than 1 % behind"
+    seconds, best = found["iterationSeconds"], prices.best_exact
+    verdict.hold(prices.of.batch / found["lowerBound"] <= best * (1 + 1e-9), "the bound is not one")
+    verdict.hold(seconds <= best * 1.01, "more than 1 % behind")
     if found.get("optimal"):
-        assert seconds <= prices.best_exact * (1 + 1e-9), f"{seed}: not optimal"
-    if any(len(kinds_of(stage)) > 1 for stage in found["stages"]):
-        return False  # such plans are not in the list
+        verdict.counts["optimal"] = 1
+        verdict.hold(seconds <= best * (1 + 1e-9), "not optimal")
+    if any(len(_kinds_of(stage)) > 1 for stage in found["stages"]):
+        verdict.counts["several types in a stage"] = 1  # such plans are not in the list
+        return verdict
     stages, micro_batches = stated(prices, found)
+    verdict.counts["stages of unequal degrees"] = int(len({stage.group.degree for stage in stages}) > 1)
     own = prices.iteration(stages, micro_batches)
-    assert own is not None, f"{seed}: the plan does not fit"
-    if len(stages) < 3 or micro_batches == 1:
-        assert seconds == pytest.approx(own, rel=1e-9), f"{seed}: the plan's time"
+    if own is None:
+        verdict.hold(False, "the plan does not fit")
+    elif len(stages) < 3 or micro_batches == 1:
+        verdict.hold(math.isclose(seconds, own, rel_tol=1e-9), f"the plan takes {own} s, not {seconds}")
     else:
-        assert seconds >= own * (1 - 1e-9)
-    assert seconds >= prices.best * (1 - 1e-9), f"{seed}: better than the best"
-    return len({stage.group.degree for stage in stages}) > 1
-
-
-def example(folder: Path) -> tuple[list[str], dict]:
-    """A body that one device has no room for, and a head that gains nothing from two."""
-    shard = {"degree": 2, "parameterBytes": 50e6, "activationBytes": 1e6}
-    head = {"degree": 2, "parameterBytes": 1e6, "activationBytes": 1e5}
-    instance = Instance(
-        [
-            {"name": "l0", "parameterBytes": 100e6, "activationBytes": 2e6, "shards": [shard]},
-            {"name": "l1", "parameterBytes": 1e6, "activationBytes": 1e5, "shards": [head]},
-        ],
-        [1e4],
-        {"a": Kind(1, 3, 200e6, (1e10, 1e-6))},
-        (1e9, 1e-5),
-        8,
-        {(layer, "a", degree): (0, 1e-3) for layer in (0, 1) for degree in (1, 2)},
-    )
-    arguments = instance.files(folder)
-    plan = compiled(folder, arguments)
-    assert plan is not None and [stage.get("shardDegree", 1) for stage in plan["stages"]] == [2, 1]
-    return arguments, plan
-
-
-def verified(folder: Path, arguments: list[str]) -> subprocess.CompletedProcess:
-    model, *costs = arguments[: arguments.index("--batch")]
-    command = [str(BINARY), "verify", str(folder / "out" / "plan.json"), "--model", model, *costs]
-    return subprocess.run(command, capture_output=True, text=True)
-
-
-def test_the_checker_finds_planted_faults(tmp_path: Path):
-    arguments, plan = example(tmp_path)
-    run = verified(tmp_path, arguments)
-    assert run.returncode == 0, run.stdout + run.stderr
-    (tmp_path / "out" / "manifest.json").unlink(missing_ok=True)
-
-    def faulty(spoil) -> str:
-        spoiled = json.loads(json.dumps(plan))
-        spoil(spoiled)
-        (tmp_path / "out" / "plan.json").write_text(json.dumps(spoiled))
-        run = verified(tmp_path, arguments)
-        assert run.returncode == 2 or (run.returncode == 1 and "error" in run.stderr), run.stdout
-        return run.stdout + run.stderr
-
-    def device(of: dict, stage: int, number: int = 0) -> dict:
-        return of["stages"][stage]["replicas"][0]["devices"][number]
-
-    alone = device(plan, 1).get("index", 0)
-    inside = device(plan, 0, 1)["index"]
-    assert alone != inside
-    assert "the other stage" in faulty(lambda of: device(of, 1).update(index=inside))
-    assert "not in the cluster" in faulty(lambda of: device(of, 1).update(index=7))
-    assert "a replica of 2 devices" in faulty(lambda of: of["stages"][0].update(shardDegree=1))
-    assert "memory" in faulty(lambda of: of["stages"][0].update(memoryBytes=1e6))
-    assert "timing" in faulty(lambda of: of["stages"][0].update(forwardSeconds=1e-9))
-
-
-def test_plans_of_unequal_degrees_have_a_program_for_each_device(tmp_path: Path):
-    _, plan = example(tmp_path)
-    ranks = [json.loads(path.read_text()) for path in sorted((tmp_path / "out/ranks").iterdir())]
-    devices = [device for stage in plan["stages"] for device in stage["replicas"][0]["devices"]]
-    assert [rank["device"] for rank in ranks] == devices
-    run = subprocess.run(
-        [str(BINARY), "simulate", str(tmp_path / "out"), "--json"], capture_output=True, text=True
-    )
-    assert run.returncode == 0, run.stderr
-    simulated = json.loads(run.stdout)["iterationSeconds"]
-    assert simulated == pytest.approx(plan["iterationSeconds"], rel=1e-6)
-
-
-def test_degrees_of_a_file_are_asked_for(tmp_path: Path):
-    arguments, _ = example(tmp_path)
-    one = compiled(tmp_path, arguments, "--tensor-parallel", "1")
-    assert one is None, "a device has no room for the body"
-    two = compiled(tmp_path, arguments, "--tensor-parallel", "2")
-    assert two is not None and all(stage["shardDegree"] == 2 for stage in two["stages"])
-    joint = compiled(tmp_path, arguments, "--tensor-parallel", "auto", "--threads", "2")
-    assert joint == compiled(tmp_path, arguments, "--threads", "1")
-    refused = subprocess.run(
-        [str(BINARY), "compile", *arguments, "--tensor-parallel", "4", "-o", str(tmp_path / "o")],
-        capture_output=True,
-        text=True,
-    )
-    assert refused.returncode == 1 and "no layers of one of 4 devices" in refused.stderr
-
-
-@pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.sweep) for n in (40, 80))])
-def test_plans_are_the_best_of_all_degrees(tmp_path: Path, first: int):
-    unequal = 0
-    for seed in range(first, first + 40):
-        instance = instance_of(seed)
-        prices = Prices(instance)
-        prices.list_all()
-        unequal += check(seed, tmp_path, compiled(tmp_path, instance.files(tmp_path)), prices)
-    assert unequal > 2, "instances should have plans with unequal degrees"
+        verdict.hold(seconds >= own * (1 - 1e-9), f"the plan takes at least {own} s, not {seconds}")
+    verdict.hold(seconds >= prices.best * (1 - 1e-9), "better than the best")
+    return verdict
