@@ -136,11 +136,6 @@ private:
   const Placement placement;
 };
 
-/// Evaluation::objective of a figure in the units of Plan::objectiveValue.
-double objectiveOf(const Request &request, double value) {
-  return request.objective == Objective::Throughput ? double(request.globalBatch.value()) / value
-                                                    : value;
-}
 } // namespace
 
 Expected<Assessment> assess(const Problem &problem, const Placement &placement, StringRef strategy,

@@ -13,6 +13,12 @@ class AllDegrees {
 public:
   explicit AllDegrees(Objective objective) : maximise(objective == Objective::Throughput) {}
 
+  /// The best value so far.
+  std::optional<double> toBeat() const {
+    return best && best->outcome.plan ? std::optional(best->outcome.plan->objectiveValue)
+                                      : std::nullopt;
+  }
+
   void add(size_t index, SearchOutcome outcome) {
     allProven &= outcome.isProven();
     work += outcome.work;
@@ -80,7 +86,7 @@ Expected<BestDegree> bestOfDegrees(size_t degrees, Objective objective, const De
   size_t next = 0;
   for (; next < degrees && (next == 0 || !stopped()); ++next) {
     Expected<std::optional<SearchOutcome>> outcome =
-        search(next, deadline.part(1.0 / double(degrees - next)));
+        search(next, deadline.part(1.0 / double(degrees - next)), all.toBeat());
     if (!outcome)
       return outcome.takeError();
     if (!*outcome)

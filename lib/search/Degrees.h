@@ -15,10 +15,11 @@ struct BestDegree {
   SearchOutcome outcome;
 };
 
-/// Searches with a degree until a deadline. Returns nothing if there are no plans of the degree, as
-/// where no node has enough devices.
+/// Searches with a degree until a deadline, for a plan that beats `toBeat` if there is such a value
+/// (SearchOptions::toBeat). Returns nothing if there are no plans of the degree, as where no node
+/// has enough devices.
 using DegreeSearch = llvm::function_ref<llvm::Expected<std::optional<SearchOutcome>>(
-    size_t degree, const Deadline &deadline)>;
+    size_t degree, const Deadline &deadline, std::optional<double> toBeat)>;
 
 /// Searches with `degrees` degrees, one after another, and shares the time until `deadline` evenly
 /// among those that are left. A degree without plans ends the searches, since larger ones have none

@@ -48,6 +48,9 @@ struct SearchOptions {
   const std::atomic<bool> *stop = nullptr;
   /// `auto` ends when the gap is at most this; infinite: with any plan.
   double gap = 0;
+  /// A value of Plan::objectiveValue that others have reached. A proof that no plan is better
+  /// counts as one that there is none.
+  std::optional<double> toBeat;
   /// Threads of `auto`; the plan does not depend on it.
   int threads = 1;
   /// Most assignments of device types that a strategy which draws them sizes; 0: no such limit.

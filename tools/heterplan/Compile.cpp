@@ -312,7 +312,9 @@ public:
     const Deadline deadline =
         deadlineOfSearches(first->inputs.searching.deadline, first->inputs.problem);
     tried.push_back(std::move(*first));
-    auto searchOne = [&](size_t degree, const Deadline &until) { return planOne(degree, until); };
+    auto searchOne = [&](size_t degree, const Deadline &until, std::optional<double> toBeat) {
+      return planOne(degree, until, toBeat);
+    };
     Expected<BestDegree> best =
         bestOfDegrees(degrees.size(), sources.request.objective, deadline, &interrupted, searchOne);
     if (!best)
@@ -327,7 +329,8 @@ public:
   }
 
 private:
-  Expected<std::optional<SearchOutcome>> planOne(size_t index, const Deadline &until) {
+  Expected<std::optional<SearchOutcome>> planOne(size_t index, const Deadline &until,
+                                                 std::optional<double> toBeat) {
     if (index == tried.size()) {
       Expected<OfDegree> next = ofDegree(options, sources, degrees[index]);
       if (!next) {
@@ -339,6 +342,7 @@ private:
     }
     OfDegree &own = tried[index];
     own.inputs.searching.deadline = until;
+    own.inputs.searching.toBeat = toBeat;
     Expected<SearchOutcome> outcome = plan(own.inputs, own.options);
     if (!outcome)
       return outcome.takeError();

@@ -204,6 +204,13 @@ double LabelSearch::cutoff() const {
 void LabelSearch::start(const std::optional<Placement> &placement) {
   if (placement)
     best.offer(evaluator, evaluator.shareNodes(*placement));
+  best.objective = std::min(best.objective, toBeat());
+}
+
+double LabelSearch::toBeat() const {
+  constexpr double rounding = 1e-12; // of a plan as good
+  return options.toBeat ? objectiveOf(evaluator.problem.request, *options.toBeat) * (1 - rounding)
+                        : infinity;
 }
 
 Solution LabelSearch::run() { return runFrom(greedyPlacement(evaluator)); }
@@ -265,6 +272,8 @@ Solution LabelSearch::solve() {
   if (options.gap > 0) // what is fathomed may be better than the plan by the gap
     least = std::min(least, cutoff());
   bool complete = least >= best.objective * (1 - 1e-12);
+  if (complete && best.objective >= toBeat())
+    best.placement.reset();
   SearchBudget budget(options);
   budget.add(work());
   Solution solution{best.placement, complete ? best.objective : std::min(best.objective, least),

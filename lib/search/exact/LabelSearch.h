@@ -69,6 +69,7 @@ private:
 
   // Pruning
   double timeLimit() const;
+  double toBeat() const; // infinite if nothing is
   /// Objectives from this on are of no interest.
   double ofInterest() const { return options.gap > 0 ? cutoff() : best.objective; }
   bool promising(const Label &label) const { return label.bound < cutoff(); }

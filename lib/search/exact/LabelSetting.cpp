@@ -35,7 +35,7 @@ Expected<Solution> refine(Evaluator &evaluator, const SearchOptions &options,
       return error;
     cuts = near.space.positions.size();
     solution = std::move(better);
-    if (near.evaluate(*solution.placement)->objective >= before)
+    if (!solution.placement || near.evaluate(*solution.placement)->objective >= before)
       break;
   }
   solution.leftOut.push_back(std::to_string(all.size() - cuts) + " of " +

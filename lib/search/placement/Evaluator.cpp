@@ -35,6 +35,11 @@ std::vector<int> cutsNear(const Placement &placement, ArrayRef<int> few, ArrayRe
   return {cuts.begin(), cuts.end()};
 }
 
+double objectiveOf(const Request &request, double value) {
+  return request.objective == Objective::Throughput ? double(request.globalBatch.value()) / value
+                                                    : value;
+}
+
 Placement withModes(Placement placement, const Evaluation &evaluation) {
   for (size_t i = 0; i < placement.stages.size(); ++i)
     placement.stages[i].mode = evaluation.runs[i].mode;

@@ -46,6 +46,9 @@ struct Evaluation {
   double objective = 0;
 };
 
+/// Evaluation::objective of a figure in the units of Plan::objectiveValue.
+double objectiveOf(const Request &request, double value);
+
 /// `placement` with the execution mode of each stage stated as `evaluation` has it.
 Placement withModes(Placement placement, const Evaluation &evaluation);
 

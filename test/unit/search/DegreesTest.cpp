@@ -28,6 +28,7 @@ SearchOutcome withoutPlan(Termination termination) {
 
 struct Searched {
   BestDegree best;
+  std::vector<double> toBeat; // 0: nothing
   size_t searches = 0;
 };
 
@@ -36,13 +37,14 @@ Searched searched(std::vector<std::optional<SearchOutcome>> outcomes, size_t int
                   Objective objective = Objective::Cost) {
   std::atomic<bool> stop = false;
   Searched result;
-  auto best = bestOfDegrees(
-      outcomes.size(), objective, Deadline(), &stop,
-      [&](size_t degree, const Deadline &) -> llvm::Expected<std::optional<SearchOutcome>> {
-        ++result.searches;
-        stop = stop || degree == interruption;
-        return outcomes[degree];
-      });
+  auto best = bestOfDegrees(outcomes.size(), objective, Deadline(), &stop,
+                            [&](size_t degree, const Deadline &, std::optional<double> toBeat)
+                                -> llvm::Expected<std::optional<SearchOutcome>> {
+                              ++result.searches;
+                              result.toBeat.push_back(toBeat.value_or(0));
+                              stop = stop || degree == interruption;
+                              return outcomes[degree];
+                            });
   EXPECT_TRUE(bool(best));
   if (best)
     result.best = std::move(*best);
@@ -117,14 +119,23 @@ TEST(Degrees, ProvesThatThereIsNoPlanOnlyByAllSearches) {
   EXPECT_EQ(best.outcome.termination, Termination::Limit);
 }
 
+TEST(Degrees, EachSearchHasToBeatTheBest) {
+  const Searched all = searched({found(5, 5), withoutPlan(Termination::Infeasible), found(3, 3),
+                                 withoutPlan(Termination::Infeasible)});
+  EXPECT_EQ(all.toBeat, (std::vector<double>{0, 5, 5, 3}));
+  EXPECT_EQ(all.best.index, 2u);
+  EXPECT_TRUE(all.best.outcome.plan->optimal);
+}
+
 TEST(Degrees, FailsAsASearchFails) {
-  auto best = bestOfDegrees(
-      2, Objective::Cost, Deadline(), nullptr,
-      [](size_t degree, const Deadline &) -> llvm::Expected<std::optional<SearchOutcome>> {
-        if (degree == 0)
-          return found(1, 1);
-        return Diagnostic(Diag::NoProfile, {"", 0, 0, ""}) << "no times";
-      });
+  auto best =
+      bestOfDegrees(2, Objective::Cost, Deadline(), nullptr,
+                    [](size_t degree, const Deadline &,
+                       std::optional<double>) -> llvm::Expected<std::optional<SearchOutcome>> {
+                      if (degree == 0)
+                        return found(1, 1);
+                      return Diagnostic(Diag::NoProfile, {"", 0, 0, ""}) << "no times";
+                    });
   ASSERT_FALSE(bool(best));
   EXPECT_NE(toText(best.takeError()).find("no times"), std::string::npos);
 }

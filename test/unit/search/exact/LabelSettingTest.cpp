@@ -42,6 +42,23 @@ TEST_F(LabelSettingTest, endsWithAProof) {
   EXPECT_EQ(outcome.termination, Termination::Infeasible);
 }
 
+TEST_F(LabelSettingTest, findsOnlyWhatBeatsAnotherValue) {
+  for (Objective objective : {Objective::Throughput, Objective::Cost}) {
+    request.objective = objective;
+    const double best = solve().plan->objectiveValue;
+    SearchOptions options;
+    options.toBeat = best;
+    SearchOutcome outcome = solve(options);
+    EXPECT_FALSE(outcome.plan);
+    EXPECT_EQ(outcome.termination, Termination::Infeasible);
+    options.toBeat = objective == Objective::Throughput ? best * 0.999 : best * 1.001;
+    outcome = solve(options);
+    ASSERT_TRUE(outcome.plan);
+    EXPECT_EQ(outcome.plan->objectiveValue, best);
+    EXPECT_TRUE(outcome.plan->optimal);
+  }
+}
+
 TEST_F(LabelSettingTest, endsWhenToldTo) {
   std::atomic<bool> stop = true;
   SearchOptions options;
