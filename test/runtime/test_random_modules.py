@@ -1,0 +1,34 @@
+"""Random modules on two devices that share every layer, against the module in one process."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import generated
+import pytest
+import torch
+from binary import needs_binary
+from random_modules import RandomModule
+from test_tensor_parallel import PAIR, calls, compile_plan, train
+
+sys.path.insert(0, str(generated.SOURCE / "python"))
+
+import heterplan  # noqa: E402
+
+pytestmark = needs_binary
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(n, marks=pytest.mark.sweep) for n in range(3, 100))])
+def test_two_devices_train_as_one(seed: int, tmp_path: Path) -> None:
+    torch.manual_seed(seed)
+    module, example = RandomModule(seed).build()
+    model = tmp_path / "model.onnx"
+    heterplan.export(module, example, model)
+    plan = compile_plan(model, tmp_path, PAIR)
+    if not calls(plan):
+        pytest.skip("no layer is divided")
+    found = train(plan, PAIR, tmp_path, "--check", "--steps", 3, "--lr", 0.05)
+    assert found["checkPassed"]
+    assert found["losses"] == pytest.approx(found["referenceLosses"], rel=1e-9)
+    assert found["stateDifference"] < 1e-9
