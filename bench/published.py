@@ -25,6 +25,7 @@ from pathlib import Path
 
 import numpy as np
 from published_fit import Fit, held_out, read_models
+from published_ranks import order_lines, rank_correlation
 from published_rows import Row, read_rows
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -82,11 +83,6 @@ def predict(row: Row, models: Path, folder: Path) -> Prediction | None:
     )  # fmt: skip
 
 
-def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
-    ranks = [np.argsort(np.argsort(each)) for each in (a, b)]
-    return float(np.corrcoef(*ranks)[0, 1]) if len(a) > 2 else float("nan")
-
-
 def group_lines(title: str, rows: list[Row], predictions: list[Prediction], key) -> list[str]:
     lines = [f"| {title} | rows | median error | ninth decile | in the interval | Spearman |",
              "| --- | --- | --- | --- | --- | --- |"]
@@ -129,6 +125,8 @@ def report(rows: list[Row], predictions: list[Prediction | None]) -> str:
     lines += group_lines("source", own, known, lambda row: row.source) + [""]
     lines += [rank_line("device", own, known, lambda row: row.device),
               rank_line("model", own, known, lambda row: row.model), ""]
+    keys = (lambda row: row.device, lambda row: row.family, lambda row: row.model)
+    lines += order_lines(own, [p.seconds for p in known], keys)
     lines += ["The worst rows:", "", "| row | measured ms | predicted ms | error |", "| --- | --- | --- | --- |"]
     order = sorted(range(len(own)), key=lambda i: -abs(np.log(known[i].seconds / own[i].seconds)))
     lines += [f"| {own[i].name} | {own[i].seconds * 1e3:.1f} | {known[i].seconds * 1e3:.1f} | "

@@ -26,7 +26,8 @@ from kernel_model import (
 from published_rows import Row, read_rows
 
 FITTED = read_fitted()  # by architecture; the other rates are those of kernels, or of no row
-FITTED["hopper"] += ("convolution",)
+for _name in ("ampere", "hopper"):  # the faster the units for products, the less convolutions gain from them
+    FITTED[_name] += ("convolution",)
 MOST = {  # of a parameter; "/": of a share
     "floorMicroseconds": 8.0, "weightGradient": 1.0, "softmax": 1.0, "batched": 1.0,
     "elementwise": 1.0, "convolutionHalf": 1.1, "transformed": 2.25, "/": 1.0,
@@ -111,7 +112,7 @@ class Fit:
                 for factor in (math.exp(width), math.exp(-width)):
                     moved = False
                     while True:
-                        trial = {**values, key: values[key] * factor}
+                        trial = self.moved(values, key, factor)
                         if trial[key] > MOST.get(key, MOST["/"] if "/" in key else math.inf):
                             break
                         if (loss := self.loss(trial, rows)) > best - 1e-4:
@@ -125,6 +126,16 @@ class Fit:
             if width < 0.02:
                 break
         return values
+
+    @staticmethod
+    def moved(values: dict[str, float], key: str, factor: float) -> dict[str, float]:
+        """`values` with another value of `key`. A rate of products moves alone: where an architecture has a share of
+        its own for convolutions, they keep their rate."""
+        trial = {**values, key: values[key] * factor}
+        name, _, rate = key.partition("/")
+        if rate == "half" and f"{name}/convolution" in values:
+            trial[f"{name}/convolution"] /= factor
+        return trial
 
     def forget(self) -> None:
         """Starts from values that no row has touched: those of a fit must not reach rows that are

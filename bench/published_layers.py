@@ -29,8 +29,8 @@ DEVICES = {
     "GH-96": "gh200-96gb", "RTX-2080": "rtx-2080-ti", "RTX-3090": "rtx-3090", "Titan-RTX": "titan-rtx",
 }  # fmt: skip
 TWO_BLOCKS = {
-    "OPT-350": published_models.opt(1024, 2, 16, 2048),
-    "GPT-Neo-2.7": published_models.gpt(2560, 2, 20, 2048),
+    "OPT-350": published_models.masked(1024, 2, 16, 2048, "relu"),
+    "GPT-Neo-2.7": published_models.masked(2560, 2, 20, 2048, "gelu"),
     "megatron-1024": published_models.megatron(1024, 2, 16, 1024),
     "megatron-2048": published_models.megatron(2048, 2, 16, 1024),
 }
@@ -42,11 +42,31 @@ def read(path: Path) -> list[dict[str, str]]:
 
 def layers_of(name: str, folder: Path) -> dict:
     """The layers of a model of two blocks: embedding, those of each block, head."""
-    published_models.LANGUAGE[f"gpt_two_{name}"] = TWO_BLOCKS[name]
-    model = published_models.write(f"gpt_two_{name}", folder)
+    published_models.LANGUAGE[f"gpt_pair_{name}"] = TWO_BLOCKS[name]
+    model = published_models.write(f"gpt_pair_{name}", folder)
     layers = model.with_suffix(".layers.json")
     subprocess.run([binary(), "import", str(model), "-o", str(layers)], check=True, stdout=subprocess.DEVNULL)
-    return json.loads(layers.read_text())
+    two = json.loads(layers.read_text())
+    return in_16_bits(two) if name.startswith("megatron") else two
+
+
+def in_16_bits(model: dict) -> dict:
+    """The model with all tensors in 16 bits: Megatron converts the model to fp16 and has no autocast."""
+    for layer in model["layers"]:
+        for kernel in layer["kernels"]:
+            kernel["autocastForward"] = kernel["forwardBytes"] / 2
+            kernel["autocastBackward"] = kernel["backwardBytes"] / 2
+    return model
+
+
+def masked_in_place(two: dict) -> dict:
+    """The model with the passes over the gradient of the scores that PyTorch makes where Megatron fills the mask in
+    place. The scores are a view of the result of baddbmm. A trace of the backward pass has new_zeros, copy_ and
+    copy_, clone, masked_fill and copy_ of their size: 13 tensors are read or written, not 2."""
+    for layer in two["layers"]:
+        if [kernel["kind"] for kernel in layer["kernels"]] == ["batched-matmul", "elementwise", "softmax"]:
+            layer["kernels"][1]["backwardBytes"] *= 13 / 2
+    return two
 
 
 def repeated(two: dict, blocks: int) -> dict:
@@ -86,7 +106,7 @@ def sailor(rows: list[dict[str, str]], folder: Path) -> None:
     parameters, architectures = read_parameters(), read_architectures()
     models = {}
     for name in sorted({row["model"] for row in rows}):
-        two = layers_of(name, folder)
+        two = masked_in_place(layers_of(name, folder))
         two["layers"] = two["layers"][1:-1]
         path = folder / f"{name}.block.json"
         path.write_text(json.dumps(two))

@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+sys.path.append(str(Path(__file__).resolve().parent.parent / "python"))
 LARGE = 1024  # bytes
 SAMPLES = 2  # of the example that is traced; the files have a symbolic batch
 
@@ -72,40 +73,68 @@ class UNet(nn.Module):
 class FusedBlock(nn.Module):
     """A block of Megatron: one product for queries, keys and values, one kernel for GELU."""
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, activation: str = "gelu") -> None:
         super().__init__()
         self.heads = heads
         self.before, self.between = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.drop = nn.Dropout(0.1)  # of scores: a kernel of its own
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.activation = getattr(nn.functional, activation)
+
+    def weights(self, scores: Tensor) -> Tensor:
+        return self.drop(torch.softmax(scores, -1))  # scaled and masked in the same kernel
 
     def forward(self, x: Tensor) -> Tensor:
         batch, length, width = x.shape
         split = self.qkv(self.before(x)).view(batch, length, self.heads, 3 * width // self.heads)
         q, k, v = split.transpose(1, 2).chunk(3, -1)
-        scores = torch.softmax(q @ k.transpose(2, 3), -1)  # scaled and masked in the same kernel
+        scores = self.weights(q @ k.transpose(2, 3))
         x = x + self.out((scores @ v).transpose(1, 2).reshape(batch, length, width))
-        return x + self.down(nn.functional.gelu(self.up(self.between(x))))
+        return x + self.down(self.activation(self.up(self.between(x))))
+
+
+class MaskedBlock(FusedBlock):
+    """A block of Megatron in fp32, whose softmax is not fused with the mask; without dropout."""
+
+    def weights(self, scores: Tensor) -> Tensor:
+        places = torch.arange(scores.shape[-1], device=scores.device)
+        later = places[None, :] > places[:, None]
+        return torch.softmax(torch.where(later, -1.0, scores), -1)  # -10000 would be fused into attention
 
 
 class FusedGpt(nn.Module):
-    def __init__(self, width: int, layers: int, heads: int, length: int) -> None:
+    def __init__(self, width: int, length: int, blocks: list[nn.Module]) -> None:
         super().__init__()
         self.tokens, self.places = nn.Embedding(51200, width), nn.Parameter(torch.zeros(length, width))
-        self.blocks = nn.ModuleList(FusedBlock(width, heads) for _ in range(layers))
+        self.blocks = nn.ModuleList(blocks)
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 51200, bias=False)
 
     def forward(self, input_ids: Tensor) -> Tensor:
         x = self.tokens(input_ids) + self.places
         for block in self.blocks:
             x = block(x)
-        return self.head(self.norm(x))
+        return self.shares(self.head(self.norm(x)).float())
+
+    @staticmethod
+    def shares(logits: Tensor) -> Tensor:
+        """The kernels of Megatron's cross entropy over all words, in fp32."""
+        powers = torch.exp(logits - logits.amax(-1, keepdim=True))
+        return powers / powers.sum(-1, keepdim=True)
 
 
 def megatron(
     width: int, layers: int, heads: int, length: int
 ) -> Callable[[], tuple[nn.Module, dict[str, Tensor]]]:
-    return lambda: (FusedGpt(width, layers, heads, length), tokens(51200, length))
+    build = lambda: FusedGpt(width, length, [FusedBlock(width, heads) for _ in range(layers)])
+    return lambda: (build(), tokens(51200, length))
+
+
+def masked(
+    width: int, layers: int, heads: int, length: int, activation: str
+) -> Callable[[], tuple[nn.Module, dict[str, Tensor]]]:
+    build = lambda: FusedGpt(width, length, [MaskedBlock(width, heads, activation) for _ in range(layers)])
+    return lambda: (build(), tokens(51200, length))
 
 
 def bert(length: int, head: str) -> Callable[[], tuple[nn.Module, dict[str, Tensor]]]:
