@@ -25,6 +25,7 @@ PASSES, SYNC = {"forward", "backward", "time"}, {"sync", "synchronization"}
 # Packed copies for one loop, by the file that has the loop: what they are for.
 LOOPS = {
     ("lib/search/exact/ArcPaths.h", "Arc"): "arcs in the order in which a solve reads them",
+    ("lib/search/exact/BlockStages.h", "Stage"): "stages in the order in which a solve reads them",
     ("lib/search/exact/PathMixtures.h", "Addition"): "what a vectorised loop adds",
 }
 

@@ -18,8 +18,8 @@ LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
     : evaluator(evaluator), options(options), space(evaluator.space),
       types(static_cast<int>(space.available.size())),
       last(static_cast<int>(space.positions.size()) - 1), cases(space.microBatches.size()),
-      known(cases.size()), paths(evaluator), packings(evaluator.problem.cluster, space),
-      labels(evaluator, paths, packings),
+      known(cases.size()), blockBounded(cases.size()), paths(evaluator),
+      packings(evaluator.problem.cluster, space), labels(evaluator, paths, packings),
       paysTraffic(evaluator.problem.request.objective == Objective::Cost &&
                   chargesTraffic(evaluator.problem.cluster)),
       scratch(types) {

@@ -5,6 +5,7 @@
 // bound of the optimum. See docs/rationale/search.md.
 #pragma once
 
+#include "search/exact/BlockBounds.h"
 #include "search/exact/Bounds.h"
 #include "search/exact/CountBounds.h"
 #include "search/exact/Labels.h"
@@ -99,6 +100,7 @@ private:
   void offerPaths(int choice);
   bool dropCase(int choice);
   void forgetCase(int choice);
+  std::vector<std::pair<double, int>> orderOfCases();
   double openCases();
   void sharpen(double workShare);
   std::vector<int> deciding(llvm::ArrayRef<char> isSharp) const;
@@ -113,6 +115,7 @@ private:
   /// By micro-batches; null where no placement of interest has so many.
   std::vector<std::unique_ptr<MicroBatchCase>> cases;
   std::vector<KnownMultipliers> known;  // of those that were forgotten
+  std::vector<BlockBound> blockBounded; // by micro-batches, until that case is opened
   const LabelSearch *coarser = nullptr; // over fewer cuts
   PathTable paths;
 

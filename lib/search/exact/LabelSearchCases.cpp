@@ -26,9 +26,13 @@ void LabelSearch::addCase(int choice, Evaluator &own) {
     limits.paid = Bounds::paidFor(own.problem.request, ofInterest());
     limits.before =
         CountBounds(own, /*wholeModelGroups=*/false).timesBefore(space.microBatches[choice]);
+    limits.mayHave = [&bound = blockBounded[choice]](int begin, int end, int option) {
+      return bound.mayHave(begin, end, option);
+    };
   }
   cases[choice] =
       std::make_unique<MicroBatchCase>(own, space.microBatches[choice], limits, options);
+  blockBounded[choice] = {};
 }
 
 size_t LabelSearch::lanes() const {
@@ -156,12 +160,39 @@ const KnownMultipliers &LabelSearch::multipliersOf(int choice) const {
   return cases[choice] ? cases[choice]->bounds.multipliers() : known[choice];
 }
 
+/// Indices into SearchSpace::microBatches with their bounds, the least first. The bounds are quick
+/// ones if time is up.
+std::vector<std::pair<double, int>> LabelSearch::orderOfCases() {
+  const BlockBounds bounds(evaluator, /*wholeModelGroups=*/false);
+  auto order = CountBounds(evaluator, /*wholeModelGroups=*/false).inOrder();
+  BlockMultipliers near;
+  for (size_t next = 0; next < order.size() && order[next].first < cutoff();) {
+    const size_t begin = next;
+    std::vector<Evaluator *> own;
+    for (; next < order.size() && order[next].first < cutoff() &&
+           own.size() < size_t(options.tuning.casesAtOnce);
+         ++next)
+      own.push_back(&evaluatorOf(own.size()));
+    std::vector<BlockMultipliers> multipliers(own.size(), near);
+    inParallel(own.size(), options.threads, [&](size_t i) {
+      auto &[least, choice] = order[begin + i];
+      blockBounded[choice] =
+          bounds.bound(*own[i], space.microBatches[choice], ofInterest(),
+                       /*listsStages=*/!SearchBudget(options).interrupted(), multipliers[i]);
+      least = std::max(least, blockBounded[choice].objective);
+    });
+    near = multipliers.front();
+  }
+  std::sort(order.begin(), order.end());
+  return order;
+}
+
 /// The numbers of micro-batches that may hold the best plan, the most promising ones first, each
 /// with a first plan where there is none from elsewhere. Returns a bound of those that there was no
 /// time for.
 double LabelSearch::openCases() {
   double left = infinity;
-  const auto order = CountBounds(evaluator, /*wholeModelGroups=*/false).inOrder();
+  const auto order = orderOfCases();
   for (size_t next = 0; next < order.size();) {
     SmallVector<int, 4> together;
     const bool hasStart = coarser || nearestKnown(order[next].second) >= 0;

@@ -67,6 +67,11 @@ void StageTable::fillRow(int end, int option, const StageLimits &limits,
     const double most = longest - limits.besides(row.first - 1, end);
     if (microBatches * mixed.seconds(group.group, row.first - 1, end) > most)
       return;
+    if (limits.mayHave && !limits.mayHave(row.first - 1, end, option)) {
+      entries.push_back(absent);
+      --row.first;
+      continue;
+    }
     double least = 0;
     StageTimes entry = price(row.first - 1, end, option, least);
     if (microBatches * least > most)

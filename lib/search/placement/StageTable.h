@@ -25,6 +25,10 @@ struct StageLimits {
   /// Says that the table is no longer of use: it is left as it is then.
   std::function<bool()> isOver = {};
 
+  /// Whether a placement within the limits may have a stage, by begin, end and
+  /// GroupOption::plain; none: any.
+  std::function<bool(int, int, int)> mayHave = {};
+
   /// The least that the layers before `begin` and from `end` on add.
   double besides(int begin, int end) const {
     return before.empty() ? 0 : before[begin] + before.back() - before[end];

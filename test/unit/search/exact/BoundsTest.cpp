@@ -1,8 +1,10 @@
 // Bounds of what is not placed yet, against placements by hand and the optimum.
 #include "search/exact/Bounds.h"
+#include "search/exact/BlockBounds.h"
 #include "search/exact/CountBounds.h"
 #include "support/RandomProblem.h"
 
+#include "search/network/StageArcs.h"
 #include "search/placement/Strategy.h"
 
 #include "gtest/gtest.h"
@@ -34,6 +36,46 @@ TEST(Bounds, neverPassTheOptimum) {
   EXPECT_GT(compared, 50);
 }
 
+TEST(BlockNetwork, stagesTakeAtLeastAsLongAsTheirBlocks) {
+  int compared = 0;
+  for (int seed = 0; seed < 1000; ++seed) {
+    test::RandomProblem random(seed);
+    Problem problem = llvm::cantFail(random.problem());
+    Evaluator evaluator(problem);
+    const NodePlaces places(evaluator.space);
+    const std::vector<BlockLane> lanes = lanesOf(evaluator, places, /*wholeModelGroups=*/true);
+    for (int m : evaluator.space.microBatches) {
+      const BlockNetwork network(evaluator, places, lanes, m);
+      const StageTable table(evaluator, m);
+      for (const StageArc &arc : stageArcs(evaluator, table, /*wholeModelGroups=*/true))
+        for (size_t lane = 0; lane < network.lanes.size(); ++lane) {
+          if (network.lanes[lane]->option != arc.option)
+            continue;
+          const StageArc least = network.stage(arc.begin, arc.end, lane);
+          constexpr double more = 1 - 1e-9;
+          ASSERT_LE(least.time() * more, arc.time()) << "seed " << seed;
+          ASSERT_LE(least.forwardTime() * more, arc.forwardTime()) << "seed " << seed;
+          ASSERT_LE((least.time() + least.syncTime()) * more, arc.time() + arc.syncTime())
+              << "seed " << seed;
+          ++compared;
+        }
+    }
+  }
+  EXPECT_GT(compared, 1000);
+}
+
+/// Whether a bound leaves the stage in some option with its devices.
+bool mayHave(const BlockBound &bound, const SearchSpace &space, const PlacedStage &stage) {
+  auto indexOf = [&](int position) {
+    return int(llvm::lower_bound(space.positions, position) - space.positions.begin());
+  };
+  for (int option = 0; option < int(space.options.size()); ++option)
+    if (space.options[option].group.counts == stage.group.counts &&
+        bound.mayHave(indexOf(stage.begin), indexOf(stage.end), space.options[option].plain))
+      return true;
+  return false;
+}
+
 /// Every third problem has a budget that the best plan keeps by little.
 TEST(Bounds, ofEachNumberOfMicroBatchesNeverPassItsOptimum) {
   int compared = 0;
@@ -55,6 +97,37 @@ TEST(Bounds, ofEachNumberOfMicroBatchesNeverPassItsOptimum) {
     ++compared;
   }
   EXPECT_GT(compared, 100);
+}
+
+/// Every third problem has a budget; with and without a limit that the best plan keeps by little.
+TEST(Bounds, ofBlocksNeverPassTheOptimumNorRuleItsStagesOut) {
+  int compared = 0, close = 0;
+  for (int seed = 0; seed < 1000; ++seed) {
+    test::RandomProblem random(seed);
+    if (seed < 240 && seed % 3 == 0) {
+      random.request.objective = Objective::Throughput;
+      random.request.maxCostPerHour = DollarsPerHour(1 + seed % 7);
+    }
+    Problem problem = llvm::cantFail(random.problem());
+    Evaluator evaluator(problem);
+    Solution best = llvm::cantFail(Exhaustive::run(evaluator, {}));
+    if (!best.placement)
+      continue;
+    const double objective = evaluator.evaluate(*best.placement)->objective;
+    const BlockBounds bounds(evaluator, /*wholeModelGroups=*/true);
+    BlockMultipliers multipliers;
+    for (double limit : {std::numeric_limits<double>::infinity(), objective * (1 + 1e-6)}) {
+      const BlockBound bound = bounds.bound(evaluator, best.placement->microBatches, limit,
+                                            /*listsStages=*/true, multipliers);
+      EXPECT_LE(bound.objective, objective * (1 + 1e-9)) << "seed " << seed;
+      close += bound.objective > 0.5 * objective;
+      for (const PlacedStage &stage : best.placement->stages)
+        EXPECT_TRUE(mayHave(bound, evaluator.space, stage)) << "seed " << seed;
+    }
+    ++compared;
+  }
+  EXPECT_GT(compared, 100);
+  EXPECT_GT(close, compared);
 }
 
 /// The fastest stage bounds a problem without effective limits on devices.

@@ -1,0 +1,69 @@
+// Lower bounds for each number of micro-batches that know gradient synchronisation, transfers and
+// the limits on devices, before any stage is evaluated.
+#pragma once
+
+#include "search/exact/BlockStages.h"
+
+#include <vector>
+
+namespace heterplan {
+
+/// Lagrange multipliers of a BlockNetwork, in what the objective is: seconds of an iteration, or
+/// dollars per hour · seconds.
+struct BlockMultipliers {
+  /// By resource: for all there is of it.
+  std::vector<double> uses;
+  /// The slowest stage takes at least Σ τ · use of each resource, the slowest block, and Σ τ · part
+  /// of the work: what a second of each counts, by resource, then these two. Their sum is what a
+  /// second of the iteration counts: 1 if the objective is time.
+  std::vector<double> seconds;
+};
+
+/// A bound on the placements with one number of micro-batches, and their stages.
+struct BlockBound {
+  double objective = 0; // at least, as far as they are of interest
+  /// Whether a placement of interest may have a stage between two positions on the devices of an
+  /// option, `plain`, whether it shares its node with others or not (GroupOption::plain).
+  bool mayHave(int begin, int end, int plain) const;
+
+  size_t positions = 0, options = 0;
+  std::vector<bool> left = {}; // by begin, end and plain option; empty: any
+};
+
+class BlockBounds {
+public:
+  /// `evaluator` outlives this.
+  BlockBounds(const Evaluator &evaluator, bool wholeModelGroups);
+
+  /// Bounds the placements with so many micro-batches and an objective below `limit`, from
+  /// `multipliers`, which become the best ones. `own`: an evaluator of the same space that no
+  /// other thread uses. `listsStages`: a better bound, which takes some times as long.
+  BlockBound bound(Evaluator &own, int microBatches, double limit, bool listsStages,
+                   BlockMultipliers &multipliers) const;
+
+private:
+  template <typename Paths>
+  double ascend(const BlockNetwork &network, Paths &paths, double goal, int steps,
+                BlockMultipliers &multipliers) const;
+  double boundByStages(const BlockNetwork &network, BlockPaths &paths, double goal,
+                       BlockMultipliers &multipliers, std::vector<bool> &left) const;
+  void start(BlockMultipliers &multipliers) const;
+  void step(const BlockMultipliers &slope, double length, double scale,
+            BlockMultipliers &multipliers) const;
+  double lengthOf(const BlockMultipliers &slope, const BlockMultipliers &at, double scale) const;
+  double ofSeconds(double scale) const;
+  BlockCharges chargesOf(const BlockNetwork &network, const BlockMultipliers &multipliers) const;
+  double refund(const BlockNetwork &network, const BlockMultipliers &multipliers) const;
+  BlockMultipliers slopeAt(const BlockNetwork &network, const BlockPathSums &path) const;
+  double longestStage(int microBatches, double goal) const;
+
+  const Evaluator &evaluator;
+  const NodePlaces places;
+  const Resources resources;
+  const std::vector<BlockLane> lanes;
+  const bool countsMoney;
+  const double longest;      // iteration, seconds
+  const double perObjective; // what is bounded, for 1 of Evaluation::objective
+};
+
+} // namespace heterplan
