@@ -66,8 +66,8 @@ BlockBounds::BlockBounds(const Evaluator &evaluator, bool wholeModelGroups)
       lanes(lanesOf(evaluator, places, wholeModelGroups)),
       countsMoney(evaluator.problem.request.objective == Objective::Cost),
       longest(evaluator.problem.request.longestIteration().value() * (1 + 1e-9)),
-      perObjective(
-          countsMoney ? 3600 * double(evaluator.problem.request.globalBatch.value()) / 1e6 : 1) {}
+      perObjective(countsMoney ? 3600 * double(evaluator.problem.request.globalBatch.value()) / 1e6
+                               : 1) {}
 
 double BlockBounds::longestStage(int microBatches, double goal) const {
   return std::min(longest, countsMoney ? infinity : goal) / microBatches * (1 + 1e-9);
@@ -140,7 +140,8 @@ BlockCharges BlockBounds::chargesOf(const BlockNetwork &network,
     const BlockLane &of = *network.lanes[lane];
     for (size_t resource = 0; resource < resources.count(); ++resource) {
       charges.stage[lane] += multipliers.uses[resource] * resources.use(of.option, resource);
-      charges.busy[lane] += passes * multipliers.seconds[resource] * resources.use(of.option, resource);
+      charges.busy[lane] +=
+          passes * multipliers.seconds[resource] * resources.use(of.option, resource);
     }
     if (countsMoney) { // a stage is paid for an iteration, m·τ + sync at least
       charges.busy[lane] += resources.price(of.option) * network.microBatches;

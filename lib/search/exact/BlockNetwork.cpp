@@ -32,7 +32,10 @@ std::vector<BlockLane> lanesOf(const Evaluator &evaluator, const NodePlaces &pla
     const DeviceGroup &group = space.options[option].group;
     if (space.options[option].wholeModelOnly && !wholeModelGroups)
       continue;
-    BlockLane lane{option, 0, 0, groupCosts(cluster, group).reduce,
+    BlockLane lane{option,
+                   0,
+                   0,
+                   groupCosts(cluster, group).reduce,
                    leastMessage(cluster, group, group.besideBefore),
                    leastMessage(cluster, group, group.besideNext)};
     places.overStage({0, 0, option}, [&](size_t before, size_t behind) {
@@ -44,8 +47,8 @@ std::vector<BlockLane> lanesOf(const Evaluator &evaluator, const NodePlaces &pla
   return lanes;
 }
 
-BlockNetwork::BlockNetwork(Evaluator &evaluator, const NodePlaces &places,
-                           ArrayRef<BlockLane> all, int microBatches)
+BlockNetwork::BlockNetwork(Evaluator &evaluator, const NodePlaces &places, ArrayRef<BlockLane> all,
+                           int microBatches)
     : microBatches(microBatches), blocks(int(evaluator.space.positions.size()) - 1),
       places(places) {
   const SearchSpace &space = evaluator.space;
@@ -134,8 +137,8 @@ void BlockNetwork::setBlock(Evaluator &evaluator, size_t lane, int block,
 }
 
 StageArc BlockNetwork::stage(int begin, int end, size_t lane) const {
-  StageArc stage{{begin, end, lanes[lane]->option}, {}, receive[at(begin, lane)],
-                 gradient[at(end, lane)]};
+  StageArc stage{
+      {begin, end, lanes[lane]->option}, {}, receive[at(begin, lane)], gradient[at(end, lane)]};
   bool synchronises = false;
   for (int block = begin; block < end; ++block) {
     stage.forward += forward[at(block, lane)];

@@ -38,7 +38,7 @@ public:
 
   const int microBatches, blocks;
   const NodePlaces &places;
-  std::vector<const BlockLane *> lanes; // that are useful
+  std::vector<const BlockLane *> lanes;    // that are useful
   std::vector<double> time, forward, sync; // by block and lane, seconds
   /// By block and lane: 0, or infinite where the block cannot run there.
   std::vector<double> barrier;

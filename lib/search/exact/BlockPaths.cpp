@@ -51,7 +51,8 @@ void BlockPaths::extend(int block, const BlockCharges &charges) {
                     bare.from[lane]);
       bare.least[lane] = infinity;
     }
-    const double paid = charges.summed[lane] * sync[lane] + barrier[lane], own = each * time[lane] + paid;
+    const double paid = charges.summed[lane] * sync[lane] + barrier[lane],
+                 own = each * time[lane] + paid;
     fill.least[lane] += own;
     forward.least[lane] += charges.second * onward[lane] + charges.busy[lane] * time[lane] + paid;
     exposed.least[lane] += own + charges.second * sync[lane];
@@ -125,10 +126,11 @@ std::vector<double> BlockPaths::fillBehind(const BlockCharges &charges) const {
       const double each = charges.second + charges.busy[lane];
       const double rest = behind[network.placeBehind(block + 1, lane)];
       open[lane] = std::min(open[lane], rest + each * network.gradient[end + lane]) +
-                   each * network.time[row + lane] + charges.summed[lane] * network.sync[row + lane] + network.barrier[row + lane];
+                   each * network.time[row + lane] +
+                   charges.summed[lane] * network.sync[row + lane] + network.barrier[row + lane];
       double &least = behind[network.placeBefore(block, lane)];
-      least = std::min(least,
-                       open[lane] + charges.stage[lane] + each * network.receive[row + lane]);
+      least =
+          std::min(least, open[lane] + charges.stage[lane] + each * network.receive[row + lane]);
     }
     network.places.takeFewer(block, behind);
   }

@@ -56,8 +56,8 @@ bool BlockStages::listStages(int begin, int end, const BlockCharges &charges, do
     const double sync = before.sync[to + lane] - before.sync[from + lane] +
                         (synchronises ? network.latency[lane] : 0);
     const double forward = before.forward[to + lane] - before.forward[from + lane] + receive;
-    const Stage stage{time, forward, sync, part * time, int(lane), unsigned(ahead),
-                      unsigned(behind), begin, end};
+    const Stage stage{
+        time, forward, sync, part * time, int(lane), unsigned(ahead), unsigned(behind), begin, end};
     if (ownCharge(stage, charges) + charges.second * time +
             std::max(fills[ahead], forwards[ahead] + charges.second * sync) <=
         most[behind])

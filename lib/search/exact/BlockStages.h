@@ -46,12 +46,12 @@ private:
   }
 
   const BlockNetwork &network;
-  std::vector<double> work;                // by position: device · seconds of the blocks before it
-  BlockPrefixes before;                    // by position and lane
-  std::vector<Stage> stages;               // by end
-  std::vector<double> fills, forwards;     // by place
-  std::vector<double> most;                // by place behind a stage: what a path may take there
-  std::vector<Step> steps;                 // by place
+  std::vector<double> work;  // by position: seconds of the blocks before it, at their best
+  BlockPrefixes before;      // by position and lane
+  std::vector<Stage> stages; // by end
+  std::vector<double> fills, forwards; // by place
+  std::vector<double> most;            // by place behind a stage: what a path may take there
+  std::vector<Step> steps;             // by place
 };
 
 } // namespace heterplan
