@@ -27,6 +27,10 @@ llvm::Expected<Plan> withShardGroups(Plan plan);
 std::string shardTypeName(llvm::StringRef type, int degree);
 /// Whether the stages of `plan` have unequal degrees.
 bool hasUnequalDegrees(const Plan &plan);
+/// What a search that chooses a degree for each stage leaves out (Plan::searchSpaceLimits).
+constexpr const char *unequalReplicas = "stages whose replicas have unequal degrees";
+/// Whether the degrees of `plan` were chosen for each stage, also if they are equal.
+bool hasDegreesByStage(const Plan &plan);
 /// `limits` of devices as limits of groups of `degree` of them.
 std::vector<DeviceLimit> limitsOfGroups(std::vector<DeviceLimit> limits, int degree);
 

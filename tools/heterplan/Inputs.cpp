@@ -441,22 +441,26 @@ Expected<PlanInputs> readPlanInputs(StringRef planPath, StringRef modelPath,
     return plan.takeError();
   const int degree = shardDegreeOf(*plan);
   const bool isUnequal = hasUnequalDegrees(*plan);
+  const bool isByStage = isUnequal || (degree > 1 && hasDegreesByStage(*plan));
   plan = withShardGroups(std::move(*plan));
   if (!plan)
     return plan.takeError();
   Expected<Model> model = readModel(modelPath, reading);
   if (!model)
     return model.takeError();
-  if (!isUnequal) {
-    if (Error error = divideLayers(*model, degree))
-      return error;
-  } else {
+  if (isByStage) {
     Expected<Cluster> cluster = readWholeCluster(options.cluster);
     if (!cluster)
       return cluster.takeError();
     if (Error error = divideByDegree(*model, degreesOf(*cluster)))
       return error;
   }
+  if (!isUnequal)
+    if (Error error = divideLayers(*model, degree))
+      return error;
+  if (!isUnequal && model->divided)
+    erase_if(model->divided->shards,
+             [&](const ModelShard &each) { return each.local.degree != degree; });
   if (isHalf(plan->precision))
     model->layers = underAutocast(std::move(model->layers));
   Expected<CostInputs> costs =

@@ -2,6 +2,7 @@
 
 #include "cost/ShardGroups.h"
 #include "cost/TrafficPrice.h"
+#include "ir/PlanShards.h"
 #include "search/problem/MicroBatchCounts.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -164,7 +165,7 @@ void SearchSpace::nameWhatIsLeftOut(const Problem &problem) {
 void SearchSpace::nameDegreesLeftOut(const Problem &problem) {
   if (problem.graph.degrees().size() == 1)
     return;
-  leftOut.push_back("stages whose replicas have unequal degrees");
+  leftOut.push_back(unequalReplicas);
   if (sharesNodes())
     leftOut.push_back("neighbours of unlike types or degrees in one node of several");
   if (!hasAllShardTypes(problem.cluster, problem.graph.degrees()))
