@@ -27,7 +27,7 @@ llvm::Expected<Plan> withShardGroups(Plan plan);
 std::string shardTypeName(llvm::StringRef type, int degree);
 /// Whether the stages of `plan` have unequal degrees.
 bool hasUnequalDegrees(const Plan &plan);
-/// What a search that chooses a degree for each stage leaves out (Plan::searchSpaceLimits).
+/// One of Plan::searchSpaceLimits, of every search that chooses a degree for each stage.
 constexpr const char *unequalReplicas = "stages whose replicas have unequal degrees";
 /// Whether the degrees of `plan` were chosen for each stage, also if they are equal.
 bool hasDegreesByStage(const Plan &plan);

@@ -76,15 +76,20 @@ bool mayHave(const BlockBound &bound, const SearchSpace &space, const PlacedStag
   return false;
 }
 
+test::RandomProblem randomProblem(int seed, bool hasBudget) {
+  test::RandomProblem random(seed);
+  if (hasBudget) {
+    random.request.objective = Objective::Throughput;
+    random.request.maxCostPerHour = DollarsPerHour(1 + seed % 7);
+  }
+  return random;
+}
+
 /// Every third problem has a budget that the best plan keeps by little.
 TEST(Bounds, ofEachNumberOfMicroBatchesNeverPassItsOptimum) {
   int compared = 0;
   for (int seed = 0; seed < 240; ++seed) {
-    test::RandomProblem random(seed);
-    if (seed % 3 == 0) {
-      random.request.objective = Objective::Throughput;
-      random.request.maxCostPerHour = DollarsPerHour(1 + seed % 7);
-    }
+    const test::RandomProblem random = randomProblem(seed, /*hasBudget=*/seed % 3 == 0);
     Problem problem = llvm::cantFail(random.problem());
     Evaluator evaluator(problem);
     Solution best = llvm::cantFail(Exhaustive::run(evaluator, {}));
@@ -103,11 +108,8 @@ TEST(Bounds, ofEachNumberOfMicroBatchesNeverPassItsOptimum) {
 TEST(Bounds, ofBlocksNeverPassTheOptimumNorRuleItsStagesOut) {
   int compared = 0, close = 0;
   for (int seed = 0; seed < 1000; ++seed) {
-    test::RandomProblem random(seed);
-    if (seed < 240 && seed % 3 == 0) {
-      random.request.objective = Objective::Throughput;
-      random.request.maxCostPerHour = DollarsPerHour(1 + seed % 7);
-    }
+    const test::RandomProblem random =
+        randomProblem(seed, /*hasBudget=*/seed < 240 && seed % 3 == 0);
     Problem problem = llvm::cantFail(random.problem());
     Evaluator evaluator(problem);
     Solution best = llvm::cantFail(Exhaustive::run(evaluator, {}));
