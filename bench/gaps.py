@@ -2,7 +2,7 @@
 """How far are plans proven to be from the optimum, and what does that take? Compiles fixed workloads with
 default settings, one after another, and prints a table in Markdown.
 
-    bench/gaps.py [--only TEXT] [--json FILE] [--verify]
+    bench/gaps.py [--only TEXT] [--json FILE] [--verify] [--options "--threads 1"]
 
 "gap": plan against bound, as `compile` states it; "space": what the bound is about (docs/formats.md); "CPU": seconds
 of one process, reading the model and writing the plan included; "MB": the most memory that it had. With --verify,
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import statistics
 import subprocess
 import tempfile
@@ -90,6 +91,7 @@ def arguments_of(description: str | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="workloads whose name contains TEXT")
     parser.add_argument("--verify", action="store_true", help="verify the gap of each plan, too")
+    parser.add_argument("--options", default="", help="more options of compile, in one word")
     parser.add_argument("--json", type=Path, help="write what was seen to FILE")
     return parser.parse_args()
 
@@ -108,6 +110,7 @@ def finish(rows: dict[str, dict[str, Any]], file: Path | None) -> None:
 
 def main() -> None:
     arguments = arguments_of(__doc__)
+    more = tuple(shlex.split(arguments.options))
     rows: dict[str, dict[str, Any]] = {}
     newest = list(LISTS)[-1]
     print_head(newest, arguments.verify)
@@ -119,7 +122,7 @@ def main() -> None:
                     if arguments.only not in key:
                         continue
                     fastest = rows.get(f"{model} {cluster} throughput", {})
-                    row = run_goal(model, cluster, goal, fastest, Path(name))
+                    row = run_goal(model, cluster, goal, fastest, Path(name), more)
                     rows[key] = row
                     if arguments.verify and row["feasible"]:
                         row |= verified(ROOT / "test/data/models" / f"{model}.onnx", cluster, Path(name) / "plan")
@@ -129,8 +132,10 @@ def main() -> None:
     finish(rows, arguments.json)
 
 
-def run_goal(model: str, cluster: str, goal: str, fastest: dict[str, Any], folder: Path) -> dict[str, Any]:
-    options: tuple[str, ...] = ("--objective", "throughput" if goal in ("throughput", "budget") else "cost")
+def run_goal(
+    model: str, cluster: str, goal: str, fastest: dict[str, Any], folder: Path, options: tuple[str, ...]
+) -> dict[str, Any]:
+    options += ("--objective", "throughput" if goal in ("throughput", "budget") else "cost")
     if goal in ("half", "budget") and not fastest.get("feasible"):
         return {"feasible": False, "cpu": 0.0, "error": ["needs the throughput row"]}
     if goal == "half":
