@@ -19,7 +19,7 @@ import heterplan  # noqa: E402
 pytestmark = needs_binary
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(n, marks=pytest.mark.sweep) for n in range(3, 145))])
+@pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(n, marks=pytest.mark.sweep) for n in range(3, 155))])
 def test_two_devices_train_as_one(seed: int, tmp_path: Path) -> None:
     torch.manual_seed(seed)
     module, example = RandomModule(seed).build()
