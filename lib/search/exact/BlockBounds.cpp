@@ -1,4 +1,5 @@
 #include "search/exact/BlockBounds.h"
+#include "search/exact/SubgradientAscent.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,9 +14,8 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 /// Rounding must not make a bound exceed the true value.
 constexpr double safety = 1 - 1e-9;
-/// Steps of an ascent over blocks, and of each over stages; steps without progress after which
-/// steps are halved.
-constexpr int blockSteps = 8, stageSteps = 12, patience = 2;
+/// Steps of an ascent over blocks, and of each over stages.
+constexpr int blockSteps = 8, stageSteps = 12;
 /// Stages are listed once more where an ascent leaves at most this part of them.
 constexpr double worthRepeating = 0.9;
 
@@ -24,8 +24,8 @@ double sumOf(const std::vector<double> &values) {
 }
 
 /// Moves `values` to the nearest ones that are at least 0 and have the sum 1.
-void projectOntoSimplex(std::vector<double> &values) {
-  std::vector<double> sorted = values;
+void projectOntoSimplex(MutableArrayRef<double> values) {
+  std::vector<double> sorted = values.vec();
   std::sort(sorted.rbegin(), sorted.rend());
   double sum = 0, shift = 0;
   for (size_t i = 0; i < sorted.size(); ++i) {
@@ -37,32 +37,20 @@ void projectOntoSimplex(std::vector<double> &values) {
     value = std::max(0.0, value - shift);
 }
 
-/// The squared length of the part of a slope that can be followed, in units of `scale`.
-double normOf(const std::vector<double> &slope, const std::vector<double> &at, double scale) {
-  double norm = 0;
-  for (size_t i = 0; i < slope.size(); ++i)
-    if (at[i] > 0 || slope[i] > 0)
-      norm += slope[i] * slope[i] * scale * scale;
-  return norm;
-}
-
-void move(std::vector<double> &at, const std::vector<double> &slope, double length) {
-  for (size_t i = 0; i < at.size(); ++i)
-    at[i] += length * slope[i];
-}
-
-void takePositive(std::vector<double> &values) {
-  for (double &value : values)
-    value = std::max(0.0, value);
-}
 } // namespace
 
 bool BlockBound::mayHave(int begin, int end, int plain) const {
   return left.empty() || left[(size_t(begin) * positions + end) * options + plain];
 }
 
-BlockBounds::BlockBounds(const Evaluator &evaluator, bool wholeModelGroups)
-    : evaluator(evaluator), places(evaluator.space), resources(evaluator),
+std::vector<double> BlockMultipliers::all() const {
+  std::vector<double> result = uses;
+  result.insert(result.end(), seconds.begin(), seconds.end());
+  return result;
+}
+
+BlockBounds::BlockBounds(const Evaluator &evaluator, const Tuning &tuning, bool wholeModelGroups)
+    : evaluator(evaluator), tuning(tuning), places(evaluator.space), resources(evaluator),
       lanes(lanesOf(evaluator, places, wholeModelGroups)),
       countsMoney(evaluator.problem.request.objective == Objective::Cost),
       longest(evaluator.problem.request.longestIteration().value() * (1 + 1e-9)),
@@ -176,59 +164,51 @@ BlockMultipliers BlockBounds::slopeAt(const BlockNetwork &network,
   return slope;
 }
 
-/// The weight of a second in an ascent whose value is about `scale`.
-double BlockBounds::ofSeconds(double scale) const {
-  return !countsMoney ? 1 : std::isfinite(longest) ? scale / longest : 0;
+/// By multiplier: what an ascent whose value is about `scale` counts it in, so that all matter; 0:
+/// it stays as it is.
+std::vector<double> BlockBounds::unitsOf(double scale) const {
+  const double second = !countsMoney ? 1 : std::isfinite(longest) ? scale / longest : 0;
+  std::vector<double> units(resources.count(), scale);
+  units.resize(2 * resources.count() + 2, second);
+  return units;
 }
 
-/// The squared length of a slope along which the multipliers can move.
-double BlockBounds::lengthOf(const BlockMultipliers &slope, const BlockMultipliers &at,
-                             double scale) const {
-  return normOf(slope.uses, at.uses, scale) + normOf(slope.seconds, at.seconds, ofSeconds(scale));
+BlockMultipliers BlockBounds::inUnits(ArrayRef<double> values, ArrayRef<double> units) const {
+  BlockMultipliers result;
+  for (size_t i = 0; i < values.size(); ++i)
+    (i < resources.count() ? result.uses : result.seconds).push_back(values[i] * units[i]);
+  return result;
 }
 
-void BlockBounds::step(const BlockMultipliers &slope, double length, double scale,
-                       BlockMultipliers &multipliers) const {
-  const double second = ofSeconds(scale);
-  move(multipliers.uses, slope.uses, length * scale * scale);
-  takePositive(multipliers.uses);
-  if (second > 0)
-    move(multipliers.seconds, slope.seconds, length * second * second);
-  if (countsMoney)
-    takePositive(multipliers.seconds);
-  else
-    projectOntoSimplex(multipliers.seconds);
-}
-
-/// Polyak's steps towards `goal`, which are halved when they do not help.
 template <typename Paths>
 double BlockBounds::ascend(const BlockNetwork &network, Paths &paths, double goal, int steps,
                            BlockMultipliers &multipliers) const {
-  double best = -infinity, stride = 1;
-  int stalled = 0;
-  BlockMultipliers now = multipliers;
-  for (int i = 0; i < steps; ++i) {
-    const double value = paths.solve(chargesOf(network, now)) - refund(network, now);
+  auto valueAt = [&](const BlockMultipliers &at) {
+    return paths.solve(chargesOf(network, at)) - refund(network, at);
+  };
+  const double scale = std::isfinite(goal) ? goal : valueAt(multipliers);
+  if (!(scale > 0) || !std::isfinite(scale))
+    return scale;
+  const std::vector<double> units = unitsOf(scale);
+  SubgradientAscent ascent(multipliers.all(), tuning);
+  for (size_t i = 0; i < units.size(); ++i)
+    ascent.multipliers[i] /= units[i] > 0 ? units[i] : 1;
+  for (int step = 0; step < steps; ++step) {
+    const BlockMultipliers now = inUnits(ascent.multipliers, units);
+    const double value = valueAt(now);
     if (!std::isfinite(value))
       return infinity;
-    stalled = value > best + 1e-3 * std::abs(best) ? 0 : stalled + 1;
-    if (stalled == patience) {
-      stride /= 2;
-      stalled = 0;
-    }
-    if (value > best) {
-      best = value;
+    if (ascent.take(value))
       multipliers = now;
-    }
-    const BlockMultipliers slope = slopeAt(network, paths.path(resources));
-    const double scale = std::max(std::abs(best), 1e-12);
-    const double length = lengthOf(slope, now, scale);
-    if (best >= goal || !(length > 0))
+    std::vector<double> slope = slopeAt(network, paths.path(resources)).all();
+    for (size_t i = 0; i < units.size(); ++i)
+      slope[i] *= units[i];
+    if (ascent.best() >= goal || !ascent.step(slope, goal))
       break;
-    const double reach = std::isfinite(goal) ? goal - value : scale / 2;
-    step(slope, stride * reach / length, scale, now);
+    if (!countsMoney)
+      projectOntoSimplex(MutableArrayRef(ascent.multipliers).drop_front(resources.count()));
   }
-  return best;
+  return ascent.best();
 }
 
 } // namespace heterplan

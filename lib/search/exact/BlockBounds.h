@@ -3,6 +3,7 @@
 #pragma once
 
 #include "search/exact/BlockStages.h"
+#include "search/exact/Tuning.h"
 
 #include <vector>
 
@@ -17,6 +18,7 @@ struct BlockMultipliers {
   /// of the work: what a second of each counts, by resource, then these two. Their sum is what a
   /// second of the iteration counts: 1 if the objective is time.
   std::vector<double> seconds;
+  std::vector<double> all() const; // those of uses first
 };
 
 /// A bound on the placements with one number of micro-batches, and their stages.
@@ -32,8 +34,8 @@ struct BlockBound {
 
 class BlockBounds {
 public:
-  /// `evaluator` outlives this.
-  BlockBounds(const Evaluator &evaluator, bool wholeModelGroups);
+  /// `evaluator` and `tuning` outlive this.
+  BlockBounds(const Evaluator &evaluator, const Tuning &tuning, bool wholeModelGroups);
 
   /// Bounds the placements with so many micro-batches and an objective below `limit`, from
   /// `multipliers`, which become the best ones. `own`: an evaluator of the same space that no
@@ -48,16 +50,15 @@ private:
   double boundByStages(const BlockNetwork &network, BlockPaths &paths, double goal,
                        BlockMultipliers &multipliers, std::vector<bool> &left) const;
   void start(BlockMultipliers &multipliers) const;
-  void step(const BlockMultipliers &slope, double length, double scale,
-            BlockMultipliers &multipliers) const;
-  double lengthOf(const BlockMultipliers &slope, const BlockMultipliers &at, double scale) const;
-  double ofSeconds(double scale) const;
+  std::vector<double> unitsOf(double scale) const;
+  BlockMultipliers inUnits(llvm::ArrayRef<double> values, llvm::ArrayRef<double> units) const;
   BlockCharges chargesOf(const BlockNetwork &network, const BlockMultipliers &multipliers) const;
   double refund(const BlockNetwork &network, const BlockMultipliers &multipliers) const;
   BlockMultipliers slopeAt(const BlockNetwork &network, const BlockPathSums &path) const;
   double longestStage(int microBatches, double goal) const;
 
   const Evaluator &evaluator;
+  const Tuning &tuning;
   const NodePlaces places;
   const Resources resources;
   const std::vector<BlockLane> lanes;

@@ -23,12 +23,12 @@ struct BlockPathSums {
   double spread = 0;        // Σ τ times their parts of the work
 };
 
-/// F' = τ + max(F, sync + f), f' = forward + f, as ArcPaths has it, where τ, sync and forward grow
-/// with the stage: one in progress has the least F + τ, f + sync + τ and f + forward. They may
-/// come from different cuts, which ArcPaths does not allow.
 /// Adds a stage on a lane.
 void addTo(BlockPathSums &sums, const BlockLane &lane, double time, const Resources &resources);
 
+/// F' = τ + max(F, sync + f), f' = forward + f, as ArcPaths has it, where τ, sync and forward grow
+/// with the stage: one in progress has the least F + τ, f + sync + τ and f + forward. They may
+/// come from different cuts, which ArcPaths does not allow.
 class BlockPaths {
 public:
   /// `network` outlives this.

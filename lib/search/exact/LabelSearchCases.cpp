@@ -163,7 +163,7 @@ const KnownMultipliers &LabelSearch::multipliersOf(int choice) const {
 /// Indices into SearchSpace::microBatches with their bounds, the least first. The bounds are quick
 /// ones if time is up.
 std::vector<std::pair<double, int>> LabelSearch::orderOfCases() {
-  const BlockBounds bounds(evaluator, /*wholeModelGroups=*/false);
+  const BlockBounds bounds(evaluator, options.tuning, /*wholeModelGroups=*/false);
   auto order = CountBounds(evaluator, /*wholeModelGroups=*/false).inOrder();
   BlockMultipliers near;
   for (size_t next = 0; next < order.size() && order[next].first < cutoff();) {

@@ -76,60 +76,53 @@ bool mayHave(const BlockBound &bound, const SearchSpace &space, const PlacedStag
   return false;
 }
 
-test::RandomProblem randomProblem(int seed, bool hasBudget) {
-  test::RandomProblem random(seed);
-  if (hasBudget) {
-    random.request.objective = Objective::Throughput;
-    random.request.maxCostPerHour = DollarsPerHour(1 + seed % 7);
+/// Calls `visit` with each random problem that has a plan, solved by enumeration, and returns their
+/// number. Every third one of the first 240 has a budget that the best plan keeps by little.
+template <typename Visit> int eachSolved(int seeds, Visit visit) {
+  int solved = 0;
+  for (int seed = 0; seed < seeds; ++seed) {
+    test::RandomProblem random(seed);
+    if (seed < 240 && seed % 3 == 0) {
+      random.request.objective = Objective::Throughput;
+      random.request.maxCostPerHour = DollarsPerHour(1 + seed % 7);
+    }
+    Problem problem = llvm::cantFail(random.problem());
+    Evaluator evaluator(problem);
+    Solution best = llvm::cantFail(Exhaustive::run(evaluator, {}));
+    if (!best.placement)
+      continue;
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    visit(evaluator, *best.placement, evaluator.evaluate(*best.placement)->objective);
+    ++solved;
   }
-  return random;
+  return solved;
 }
 
-/// Every third problem has a budget that the best plan keeps by little.
 TEST(Bounds, ofEachNumberOfMicroBatchesNeverPassItsOptimum) {
-  int compared = 0;
-  for (int seed = 0; seed < 240; ++seed) {
-    const test::RandomProblem random = randomProblem(seed, /*hasBudget=*/seed % 3 == 0);
-    Problem problem = llvm::cantFail(random.problem());
-    Evaluator evaluator(problem);
-    Solution best = llvm::cantFail(Exhaustive::run(evaluator, {}));
-    if (!best.placement)
-      continue;
-    const double objective = evaluator.evaluate(*best.placement)->objective;
+  int solved = eachSolved(240, [](Evaluator &evaluator, const Placement &best, double objective) {
     CountBounds bounds(evaluator, /*wholeModelGroups=*/true);
-    EXPECT_LE(bounds.objective(best.placement->microBatches), objective * (1 + 1e-9))
-        << "seed " << seed;
-    ++compared;
-  }
-  EXPECT_GT(compared, 100);
+    EXPECT_LE(bounds.objective(best.microBatches), objective * (1 + 1e-9));
+  });
+  EXPECT_GT(solved, 100);
 }
 
-/// Every third problem has a budget; with and without a limit that the best plan keeps by little.
 TEST(Bounds, ofBlocksNeverPassTheOptimumNorRuleItsStagesOut) {
-  int compared = 0, close = 0;
-  for (int seed = 0; seed < 1000; ++seed) {
-    const test::RandomProblem random =
-        randomProblem(seed, /*hasBudget=*/seed < 240 && seed % 3 == 0);
-    Problem problem = llvm::cantFail(random.problem());
-    Evaluator evaluator(problem);
-    Solution best = llvm::cantFail(Exhaustive::run(evaluator, {}));
-    if (!best.placement)
-      continue;
-    const double objective = evaluator.evaluate(*best.placement)->objective;
-    const BlockBounds bounds(evaluator, /*wholeModelGroups=*/true);
+  const Tuning tuning;
+  int close = 0;
+  int solved = eachSolved(1000, [&](Evaluator &evaluator, const Placement &best, double objective) {
+    const BlockBounds bounds(evaluator, tuning, /*wholeModelGroups=*/true);
     BlockMultipliers multipliers;
     for (double limit : {std::numeric_limits<double>::infinity(), objective * (1 + 1e-6)}) {
-      const BlockBound bound = bounds.bound(evaluator, best.placement->microBatches, limit,
+      const BlockBound bound = bounds.bound(evaluator, best.microBatches, limit,
                                             /*listsStages=*/true, multipliers);
-      EXPECT_LE(bound.objective, objective * (1 + 1e-9)) << "seed " << seed;
+      EXPECT_LE(bound.objective, objective * (1 + 1e-9));
       close += bound.objective > 0.5 * objective;
-      for (const PlacedStage &stage : best.placement->stages)
-        EXPECT_TRUE(mayHave(bound, evaluator.space, stage)) << "seed " << seed;
+      for (const PlacedStage &stage : best.stages)
+        EXPECT_TRUE(mayHave(bound, evaluator.space, stage));
     }
-    ++compared;
-  }
-  EXPECT_GT(compared, 100);
-  EXPECT_GT(close, compared);
+  });
+  EXPECT_GT(solved, 100);
+  EXPECT_GT(close, solved);
 }
 
 /// The fastest stage bounds a problem without effective limits on devices.
