@@ -458,9 +458,6 @@ Expected<PlanInputs> readPlanInputs(StringRef planPath, StringRef modelPath,
   if (!isUnequal)
     if (Error error = divideLayers(*model, degree))
       return error;
-  if (!isUnequal && model->divided)
-    erase_if(model->divided->shards,
-             [&](const ModelShard &each) { return each.local.degree != degree; });
   if (isHalf(plan->precision))
     model->layers = underAutocast(std::move(model->layers));
   Expected<CostInputs> costs =

@@ -90,6 +90,9 @@ Error divideLayers(Model &model, int degree) {
       return usageError("--tensor-parallel")
              << "the layers file has no layers of one of " << degree << " devices";
     model.layers = model.layers.ofDegree(degree);
+    if (model.divided)
+      erase_if(model.divided->shards,
+               [&](const ModelShard &each) { return each.local.degree != degree; });
     return Error::success();
   }
   if (model.layers.shardDegree > 1)

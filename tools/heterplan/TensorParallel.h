@@ -19,7 +19,8 @@ llvm::Error checkOperators(const Model &model);
 /// --tensor-parallel by-stage: the search chooses a degree for each stage.
 constexpr const char *degreeByStage = "by-stage";
 
-/// Gives `model` the layers of a shard. A layers file that has them must have this degree.
+/// Gives `model` the layers of a shard, also after divideByDegree(). A layers file that has them
+/// must have this degree.
 llvm::Error divideLayers(Model &model, int degree);
 
 /// Gives `model` the layers of each of `degrees`, so that stages may have unequal ones. Degrees

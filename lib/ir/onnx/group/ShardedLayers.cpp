@@ -137,7 +137,7 @@ Expected<ModelShard> shardLayers(const Graph &graph, const LayerGraph &whole, in
 std::vector<ModelShard> shardLayers(const Graph &graph, const LayerGraph &whole,
                                     ArrayRef<int> degrees, function_ref<void(int, Error)> refused) {
   std::vector<ModelShard> shards = shardsOf(graph, whole, degrees, {}, refused);
-  const std::vector<int> cuts = missingBoundaries(withShards(whole, shards));
+  const std::vector<int> cuts = missingBoundaries(whole, withShards(whole, shards));
   if (cuts.empty())
     return shards;
   std::vector<int> possible;

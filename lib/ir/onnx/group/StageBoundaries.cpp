@@ -29,9 +29,9 @@ std::vector<double> workBefore(const LayerGraph &layers) {
 
 class BoundarySearch {
 public:
-  explicit BoundarySearch(const LayerGraph &divided)
-      : layers(divided), work(workBefore(divided)), cuts(divided.cuts()),
-        allowed(divided.allowedCuts()), possible(wholeOf(divided).allowedCuts()) {}
+  BoundarySearch(const LayerGraph &whole, const LayerGraph &divided)
+      : layers(whole.size()), work(workBefore(whole)), cuts(whole.cuts()),
+        possible(whole.allowedCuts()), allowed(divided.allowedCuts()) {}
 
   std::vector<int> run() const {
     std::vector<int> result;
@@ -43,21 +43,15 @@ public:
   }
 
 private:
-  const LayerGraph &layers;
+  int layers;
   std::vector<double> work;
   std::vector<Cut> cuts;
-  std::vector<bool> allowed, possible;
-
-  static LayerGraph wholeOf(LayerGraph layers) {
-    for (Layer &layer : layers.layers)
-      layer.continuesStage = false;
-    return layers;
-  }
+  std::vector<bool> possible, allowed; // with whole layers, and with divided ones
 
   bool isNarrow(int cut) const {
     const auto width = [&](int at) {
-      return at > 0 && at < layers.size() ? widthOf(cuts[at])
-                                          : Bytes(std::numeric_limits<double>::infinity());
+      return at > 0 && at < layers ? widthOf(cuts[at])
+                                   : Bytes(std::numeric_limits<double>::infinity());
     };
     return width(cut) <= width(cut - 1) && width(cut) <= width(cut + 1);
   }
@@ -65,7 +59,7 @@ private:
   /// The cut to be made near the beginning of a stage; 0: there is one, or none can be made.
   int narrowest(int stage) const {
     int best = 0;
-    for (int cut = 1; cut < layers.size(); ++cut) {
+    for (int cut = 1; cut < layers; ++cut) {
       const double distance = std::abs(work[cut] * soughtStages - stage);
       if (distance > 0.5 || !possible[cut])
         continue;
@@ -152,8 +146,8 @@ private:
 
 } // namespace
 
-std::vector<int> missingBoundaries(const LayerGraph &divided) {
-  return BoundarySearch(divided).run();
+std::vector<int> missingBoundaries(const LayerGraph &whole, const LayerGraph &divided) {
+  return BoundarySearch(whole, divided).run();
 }
 
 GraphWithBoundaries withBoundaries(const Graph &graph, const LayerGraph &whole,

@@ -9,10 +9,10 @@
 namespace heterplan {
 
 /// Cuts (positions of layers) where devices should have whole tensors, so that stages can begin.
-/// `divided` is a model with its shards. It should have a cut near each sixteenth of its
-/// operations; where it has none, the narrowest one of the whole model is chosen, of those that are
-/// no wider than their neighbours.
-std::vector<int> missingBoundaries(const LayerGraph &divided);
+/// `divided` is `whole` with its shards. It should have a cut near each sixteenth of its
+/// operations. Where it has none, the narrowest one of `whole` is chosen, of those that are no
+/// wider than their neighbours.
+std::vector<int> missingBoundaries(const LayerGraph &whole, const LayerGraph &divided);
 
 struct GraphWithBoundaries {
   Graph graph;

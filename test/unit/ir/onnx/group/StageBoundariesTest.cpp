@@ -50,9 +50,9 @@ TEST_F(NarrowAndWide, MissCutsWhereTheyAreNarrow) {
   LayerGraph divided = whole;
   for (int i = 1; i < 6; ++i)
     divided.layers[i].continuesStage = true;
-  EXPECT_EQ(missingBoundaries(divided), (std::vector<int>{2, 4}));
+  EXPECT_EQ(missingBoundaries(whole, divided), (std::vector<int>{2, 4}));
   divided.layers[2].continuesStage = false;
-  EXPECT_EQ(missingBoundaries(divided), (std::vector<int>{4}));
+  EXPECT_EQ(missingBoundaries(whole, divided), (std::vector<int>{4}));
 }
 
 TEST_F(NarrowAndWide, StagesBeginBehindEachPair) {
