@@ -87,13 +87,16 @@ def verified(model: Path, cluster: str, plan: Path) -> dict[str, Any]:
     }
 
 
-def arguments_of(description: str | None) -> argparse.Namespace:
+def parser_of(description: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="workloads whose name contains TEXT")
     parser.add_argument("--verify", action="store_true", help="verify the gap of each plan, too")
-    parser.add_argument("--options", default="", help="more options of compile, in one word")
     parser.add_argument("--json", type=Path, help="write what was seen to FILE")
-    return parser.parse_args()
+    return parser
+
+
+def arguments_of(description: str | None) -> argparse.Namespace:
+    return parser_of(description).parse_args()
 
 
 def print_head(workloads: str, verifies: bool = False) -> None:
@@ -109,7 +112,9 @@ def finish(rows: dict[str, dict[str, Any]], file: Path | None) -> None:
 
 
 def main() -> None:
-    arguments = arguments_of(__doc__)
+    parser = parser_of(__doc__)
+    parser.add_argument("--options", default="", help="more options of compile, in one word")
+    arguments = parser.parse_args()
     more = tuple(shlex.split(arguments.options))
     rows: dict[str, dict[str, Any]] = {}
     newest = list(LISTS)[-1]
@@ -184,7 +189,7 @@ def summary(name: str, rows: dict[str, dict[str, Any]]) -> None:
     if gaps:
         print(
             f"\n{name}: {len(gaps)} plans: gap median {statistics.median(gaps):.2f} %, largest {max(gaps):.2f} %, "
-            f"at most 1 %: {sum(gap <= 1 for gap in gaps)}; CPU median {statistics.median(times):.1f} s, "
+            f"at most 1 %: {sum(gap <= 1 for gap in gaps)}; CPU {sum(times):.1f} s, median {statistics.median(times):.1f} s, "
             f"largest {max(times):.1f} s; most memory {max(row['megabytes'] for row in rows.values()):.0f} MB."
         )
         verified_summary(rows)

@@ -3,15 +3,14 @@
 
     bench/oracle.py [--instances 5000] [--first 0] [--iteration-model NAME] [--full-nodes] [--laws] [--keep DIR]
                     [--json FILE]
-    bench/oracle.py --degrees [--instances 5000] [--first 0]
+    bench/oracle.py --degrees [--instances 5000] [--first 0] [--json FILE]
 
 Each instance is planned by HETERPLAN_BINARY (build/bin/heterplan) and by listing all of its plans. The counts are
-printed at the end; "beyond" are bounds that plans outside of the searched space beat, which are no defects, stages of several types that
-an answer says it leaves out among them. With
---laws, each is planned with a device or node more, a limit less and a lower price instead, and plans are listed only
-where one makes the best plan worse. With --degrees, stages have degrees of tensor parallelism, and half of the
-instances shard parameters (ZeRO-3). --keep writes the files of
-instances on which the two disagree, each with its command. Exit status 1: they disagree.
+printed at the end; "beyond" are bounds that plans outside of the searched space beat, which are no defects, stages of
+several types that an answer says it leaves out among them. With --laws, each is planned with a device or node more, a
+limit less and a lower price instead, and plans are listed only where one makes the best plan worse. With --degrees,
+stages have degrees of tensor parallelism, and half of the instances shard parameters (ZeRO-3). --keep writes the files
+of instances on which the two disagree, each with its command. Exit status 1: they disagree.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def count(counts: Counter, verdict: Verdict) -> None:
         counts["beyond: " + words.split(": by ")[0]] += 1
 
 
-def hold_degrees(first: int, instances: int) -> int:
+def hold_degrees(first: int, instances: int) -> Counter:
     counts: Counter = Counter()
     with tempfile.TemporaryDirectory() as scratch:
         for seed in range(first, first + instances):
@@ -72,28 +71,11 @@ def hold_degrees(first: int, instances: int) -> int:
             counts.update(verdict.counts)
             for words in verdict.disagreements:
                 print(f"{seed}: {words}", flush=True)
-    for name, number in counts.items():
-        print(f"{number:8} {name}")
-    return int(counts["agreed"] < counts["instances"])
+    return counts
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--instances", type=int, default=5000)
-    parser.add_argument("--first", type=int, default=0, help="seed of the first one")
-    parser.add_argument("--iteration-model", choices=PLANNERS, default="synchronous-1f1b")
-    parser.add_argument("--full-nodes", action="store_true", help="several nodes with several types each, slow network")
-    parser.add_argument("--laws", action="store_true")
-    parser.add_argument("--placements", action="store_true", help="price one at random by `evaluate`, too")
-    parser.add_argument("--keep", type=Path, help="folder")
-    parser.add_argument("--keep-beyond", action="store_true", help="instances with a better plan outside too")
-    parser.add_argument("--json", type=Path, help="file for the counts")
-    parser.add_argument("--degrees", action="store_true")
-    options = parser.parse_args()
-    if options.degrees:
-        return hold_degrees(options.first, options.instances)
+def hold_all(options: argparse.Namespace) -> Counter:
     counts: Counter = Counter()
-    start = time.monotonic()
     for seed in range(options.first, options.first + options.instances):
         instance = random_instance(seed, options.iteration_model, options.full_nodes)
         verdict = Verdict(compile_instance(instance), None, None) if options.laws else compare(instance)
@@ -110,6 +92,26 @@ def main() -> int:
             print(f"{seed}: beyond: {words}", flush=True)
         if options.keep and (verdict.disagreements or (options.keep_beyond and verdict.beyond)):
             keep(options.keep / str(seed), instance, verdict)
+    return counts
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--instances", type=int, default=5000)
+    parser.add_argument("--first", type=int, default=0, help="seed of the first one")
+    parser.add_argument("--iteration-model", choices=PLANNERS, default="synchronous-1f1b")
+    parser.add_argument("--full-nodes", action="store_true", help="several nodes with several types each, slow network")
+    parser.add_argument("--laws", action="store_true")
+    parser.add_argument("--placements", action="store_true", help="price one at random by `evaluate`, too")
+    parser.add_argument("--keep", type=Path, help="folder")
+    parser.add_argument("--keep-beyond", action="store_true", help="instances with a better plan outside too")
+    parser.add_argument("--json", type=Path, help="file for the counts")
+    parser.add_argument("--degrees", action="store_true")
+    options = parser.parse_args()
+    if options.degrees and (options.laws or options.placements or options.keep or options.full_nodes):
+        parser.error("--degrees goes with --instances, --first and --json only")
+    start = time.monotonic()
+    counts = hold_degrees(options.first, options.instances) if options.degrees else hold_all(options)
     counts["seconds"] = round(time.monotonic() - start)
     for name, number in counts.items():
         print(f"{number:8} {name}")
