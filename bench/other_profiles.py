@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,17 +23,17 @@ from published import binary
 
 ROOT = Path(__file__).resolve().parent.parent
 PRECISIONS = {"fp32": "channels-first", "bf16": "channels-last"}  # as they were measured
+Errors = tuple[float, float, str]  # by the catalogue, with the profile, and where
 CLUSTER = "name: one\ndevice_types: {gpu: {catalogue: h100-sxm5-80gb}}\nnodes: [{name: node, devices: {gpu: 1}}]\n"
 
 
 def profiles() -> dict[str, list[str]]:
     """The models that have a profile in each precision."""
-    found = {
+    return {
         precision: sorted(path.name.split("-")[0] for path in (ROOT / "profiles/measured").glob(f"*-h100-{precision}.profile.json")
                           if "native" not in path.name)
         for precision in PRECISIONS
     }  # fmt: skip
-    return found
 
 
 def profile_of(model: str, precision: str) -> Path:
@@ -66,23 +67,28 @@ def batches(profile: Path) -> list[int]:
     return sorted({measured[1], measured[-2]})
 
 
+def errors(model: str, precision: str, others: list[str], folder: Path, scratch: Path) -> Iterator[tuple[str, Errors]]:
+    """The profiles of other models, with what each does to the predictions of a model."""
+    file, own = file_of(model, folder), profile_of(model, precision)
+    for batch in batches(own):
+        measured, alone, *told = (
+            seconds(file, batch, precision, profile, scratch)
+            for profile in (own, None, *(profile_of(other, precision) for other in others))
+        )
+        for other, with_profile in zip(others, told, strict=True):
+            yield other, (abs(alone / measured - 1), abs(with_profile / measured - 1), f"{model}, {batch}, {precision}")
+
+
 def main() -> None:
     folder = Path(sys.argv[1])
-    found: dict[str, list[tuple[float, float, str]]] = {}
+    found: dict[str, list[Errors]] = {}
     with tempfile.TemporaryDirectory() as name:
-        scratch = Path(name)
-        (scratch / "cluster.yaml").write_text(CLUSTER)
+        (Path(name) / "cluster.yaml").write_text(CLUSTER)
         for precision, models in profiles().items():
             for model in models:
-                file, own = file_of(model, folder), profile_of(model, precision)
-                for batch in batches(own):
-                    measured = seconds(file, batch, precision, own, scratch)
-                    error = lambda profile: abs(seconds(file, batch, precision, profile, scratch) / measured - 1)
-                    alone = error(None)
-                    for other in models:
-                        if other != model:
-                            told = error(profile_of(other, precision))
-                            found.setdefault(other, []).append((alone, told, f"{model}, {batch}, {precision}"))
+                others = [other for other in models if other != model]
+                for other, each in errors(model, precision, others, folder, Path(name)):
+                    found.setdefault(other, []).append(each)
     print("| profile of | predictions of others | by the catalogue | with the profile | worse by most | where |")
     print("| --- | --- | --- | --- | --- | --- |")
     for title, each in [*sorted(found.items()), ("all", sum(found.values(), []))]:
