@@ -85,13 +85,16 @@ class FusedBlock(nn.Module):
     def weights(self, scores: Tensor) -> Tensor:
         return self.drop(torch.softmax(scores, -1))  # scaled and masked in the same kernel
 
+    def added(self, branch: Tensor) -> Tensor:
+        return branch
+
     def forward(self, x: Tensor) -> Tensor:
         batch, length, width = x.shape
         split = self.qkv(self.before(x)).view(batch, length, self.heads, 3 * width // self.heads)
         q, k, v = split.transpose(1, 2).chunk(3, -1)
         scores = self.weights(q @ k.transpose(2, 3))
-        x = x + self.out((scores @ v).transpose(1, 2).reshape(batch, length, width))
-        return x + self.down(self.activation(self.up(self.between(x))))
+        x = x + self.added(self.out((scores @ v).transpose(1, 2).reshape(batch, length, width)))
+        return x + self.added(self.down(self.activation(self.up(self.between(x)))))
 
 
 class MaskedBlock(FusedBlock):

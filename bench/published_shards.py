@@ -27,43 +27,18 @@ from pathlib import Path
 import numpy as np
 import published_models
 from published import binary
-from torch import Tensor, nn
+from torch import Tensor
 
 DEGREES = (1, 2, 4, 8)
 LENGTH = 2048
 SHAPES = {"350M": (1024, 16), "1_3B": (2048, 32), "2_6B": (2560, 32), "6_7B": (4096, 32), "13B": (5120, 40)}
-DROPOUT = 0.1
 
 
-class Block(nn.Module):
-    """The operators of the tables, of which scale, mask and softmax are one kernel."""
+class DroppedBlock(published_models.FusedBlock):
+    """A block whose branches have dropout, too."""
 
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.before, self.between = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-        self.drop = nn.Dropout(DROPOUT)
-
-    def forward(self, x: Tensor) -> Tensor:
-        batch, length, width = x.shape
-        split = self.qkv(self.before(x)).view(batch, length, self.heads, 3 * width // self.heads)
-        q, k, v = split.transpose(1, 2).chunk(3, -1)
-        scores = self.drop((q @ k.transpose(2, 3)).softmax(-1))
-        x = x + self.drop(self.out((scores @ v).transpose(1, 2).reshape(batch, length, width)))
-        return x + self.drop(self.down(nn.functional.gelu(self.up(self.between(x)))))
-
-
-class Gpt(nn.Module):
-    def __init__(self, width: int, heads: int, blocks: int) -> None:
-        super().__init__()
-        self.tokens = nn.Embedding(51200, width)
-        self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(blocks)))
-        self.head = nn.Linear(width, 51200, bias=False)
-
-    def forward(self, input_ids: Tensor) -> Tensor:
-        return self.head(self.blocks(self.tokens(input_ids)))
+    def added(self, branch: Tensor) -> Tensor:
+        return self.drop(branch)
 
 
 @dataclass
@@ -106,8 +81,11 @@ def predicted(model: Path, degree: int, samples: int, folder: Path) -> Figures:
 
 
 def model_of(name: str, blocks: int, folder: Path) -> Path:
-    key, (width, heads) = f"gpt_aceso_{name}_{blocks}", SHAPES[name]
-    published_models.LANGUAGE[key] = lambda: (Gpt(width, heads, blocks), published_models.tokens(51200, LENGTH))
+    key, (width, heads) = f"gpt_dropped_{name}_{blocks}", SHAPES[name]
+    published_models.LANGUAGE[key] = lambda: (
+        published_models.FusedGpt(width, LENGTH, [DroppedBlock(width, heads) for _ in range(blocks)]),
+        published_models.tokens(51200, LENGTH),
+    )  # fmt: skip
     return published_models.write(key, folder)
 
 
