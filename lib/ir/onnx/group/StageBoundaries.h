@@ -10,8 +10,8 @@ namespace heterplan {
 
 /// Cuts (positions of layers) where devices should have whole tensors, so that stages can begin.
 /// `divided` is `whole` with its shards. It should have a cut near each sixteenth of its
-/// operations. Where it has none, the narrowest one of `whole` is chosen, of those that are no
-/// wider than their neighbours.
+/// operations. Else the narrowest one of `whole` is chosen, of those that are no wider than their
+/// neighbours.
 std::vector<int> missingBoundaries(const LayerGraph &whole, const LayerGraph &divided);
 
 struct GraphWithBoundaries {
