@@ -21,6 +21,8 @@ Expression emitShard(NodeEmitter &e) {
     arguments.push_back(std::to_string(e.integer("axis", 0)));
     arguments.push_back(python::tuple(e.integers("segments")));
   }
+  if (e.integer("half", 0))
+    arguments.push_back("half=True");
   return python::call("self.shards." + method, arguments);
 }
 

@@ -187,6 +187,7 @@ CASES: dict[str, list[Case]] = {
     "Where": [lambda b: b.node("Where", flag(b, 1, 8), known(b, 4, 8), known(b, 4, 1))],
     "Clip": [lambda b: b.node("Clip", known(b, 4, 8), b.constant("low", -0.5, "float32"))],
     "Cast": [unary("Cast", to=TensorProto.DOUBLE)],
+    "IsNaN": [lambda b: b.node("Where", b.node("IsNaN", known(b, 4, 8)), b.constant("zero", 0.0, "float32"), known(b, 4, 8))],
     "CastLike": [lambda b: b.node("CastLike", known(b, 4, 8), known(b, 4, 1))],
     "PRelu": [lambda b: b.node("PRelu", known(b, 4, 8), b.weight("slope", 8))],
     "Mod": [lambda b: b.node("Mod", known(b, 4, 8), b.node("Exp", known(b, 4, 8)), fmod=1)],
@@ -337,12 +338,13 @@ def test_blocks_take_two_all_reduces_in_each_pass(tmp_path: Path, name: str, deg
     """The pattern of Megatron (Shoeybi et al., 2019): `all_reduce` is one of the forward pass, and `copy`
     one of the backward pass."""
     model = generated.SOURCE / f"test/data/models/{name}.onnx"
-    assert not (error := emit("--shards", degree, model, tmp_path)), error
+    assert not (error := emit("--shards", degree, model, tmp_path, "whole")), error
     calls = collectives_of(tmp_path)
     calls.pop("dropout", 0)
     blocks = {"all_reduce": 24, "copy": 24}
     others = {
-        "bert_base": {"summand": 12},  # the bias of each projection is added by parts; no collective
+        # The bias of each projection is added by parts; words have divided columns.
+        "bert_base": {"summand": 12, "gather": 1},
         "gpt2_small": {"all_reduce": 25, "slice": 1},  # 50257 words cannot be divided: their scores are summed
         "vit_b_16": {"gather": 1},  # of the patches, whose channels are divided
     }
@@ -352,6 +354,24 @@ def test_blocks_take_two_all_reduces_in_each_pass(tmp_path: Path, name: str, deg
 @pytest.mark.parametrize("groups", [4, 2])
 def test_grouped_queries_take_two_all_reduces(tmp_path: Path, groups: int) -> None:
     model = llama(tmp_path / "llama.onnx", heads=8, groups=groups, head=64, tokens=256)
-    assert not (error := emit("--shards", 2, model, tmp_path / "shards")), error
+    assert not (error := emit("--shards", 2, model, tmp_path / "shards", "whole")), error
     calls = collectives_of(tmp_path / "shards")
     assert calls == {"all_reduce": 4, "copy": 4}
+
+
+@pytest.mark.parametrize("name", ["gpt2_small", "bert_base"])
+def test_norms_between_products_are_sharded_along_the_sequence(tmp_path: Path, name: str) -> None:
+    """The pattern of Korthikanti et al. (2023): a reduce-scatter and an all-gather where there was an
+    all-reduce. `copy` is of the weights of norms, whose gradients are summed."""
+    model = generated.SOURCE / f"test/data/models/{name}.onnx"
+    assert not (error := emit("--shards", 4, model, tmp_path)), error
+    calls = collectives_of(tmp_path)
+    assert (calls["reduce_scatter"], calls["gather_sum"], calls["copy"]) == (24, 24, 48)
+    assert calls.get("all_reduce", 0) == (1 if name == "gpt2_small" else 0)  # of the scores of words
+
+
+def test_a_sequence_that_cannot_be_divided_is_whole(tmp_path: Path) -> None:
+    """A ViT has 197 tokens."""
+    assert not (error := emit("--shards", 4, generated.SOURCE / "test/data/models/vit_b_16.onnx", tmp_path)), error
+    calls = collectives_of(tmp_path)
+    assert calls["all_reduce"] == 24 and "reduce_scatter" not in calls

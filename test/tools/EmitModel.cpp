@@ -177,15 +177,18 @@ Error emitShards(StringRef degree, StringRef model, const std::string &directory
   auto graph = importGraph(model, options);
   if (!graph)
     return graph.takeError();
-  ShardSpace space =
-      shardSpace(*graph, machine.degree,
-                 seed.empty() || seed == "slow" ? ShardBegin::Weights : ShardBegin::Everywhere);
-  if (seed.empty() || seed == "slow") {
+  const bool isBest = seed.empty() || seed == "slow" || seed == "whole";
+  ShardSpace space = shardSpace(*graph, machine.degree,
+                                seed == "whole" ? ShardBegin::Weights
+                                : isBest        ? ShardBegin::WeightsAndSums
+                                                : ShardBegin::Everywhere);
+  if (isBest) {
     machine.batch = 8;
-    machine.link = BytesPerSecond(9e11);
-    machine.latency = Seconds(seed.empty() ? 5e-6 : 1e-9);
-    FlopsPerSecond peak(seed.empty() ? 1e14 : 1e9);
-    auto times = nodeTimes(*graph, machine.batch, peak);
+    machine.link = BytesPerSecond(3e11);
+    machine.memory = BytesPerSecond(3e12);
+    machine.latency = Seconds(seed == "slow" ? 1e-9 : 5e-6);
+    FlopsPerSecond peak(seed == "slow" ? 1e9 : 1e14);
+    auto times = nodeTimes(*graph, machine.batch, peak, machine.memory);
     return writeShard(*graph, bestAssignment({*graph, space, times, machine}), machine, directory);
   }
   if (!seed.getAsInteger(10, number))

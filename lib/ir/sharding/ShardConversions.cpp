@@ -3,6 +3,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <limits>
 
 using namespace llvm;
 
@@ -114,10 +115,13 @@ Seconds conversionTime(const std::vector<ShardStep> &steps, const GraphTensor &t
   Seconds time;
   for (const ShardStep &step : steps) {
     const OperatorFacts &facts = factsOf(step.op);
+    if (isWeight(tensor.role) && facts.forward != ShardCollective::None)
+      return Seconds(std::numeric_limits<double>::infinity());
     time += collectiveTime(facts.forward, size, machine);
     if (tensor.differentiable)
       time += collectiveTime(facts.backward, size, machine);
-    if (facts.forward == ShardCollective::None && step.op != ShardOperator::ShardCopy)
+    if (tensor.differentiable && facts.forward == ShardCollective::None &&
+        step.op != ShardOperator::ShardCopy)
       time += size / machine.memory; // a copy on the device
   }
   return time;

@@ -60,7 +60,9 @@ struct ShardMachine {
 /// (degree − 1)/degree of it, twice in an all-reduce (Patarasuk and Yuan, JPDC 2009).
 Seconds collectiveTime(ShardCollective collective, Bytes size, const ShardMachine &machine);
 
-/// The time of `steps` on `tensor`, both passes: collectives and local copies.
+/// The time of `steps` on `tensor`, both passes: collectives, and local copies of tensors that have
+/// gradients. Others are the masks and positions that all blocks of a model share. Infinite if a
+/// forward pass would gather slices of a weight, which can be stored as a whole.
 Seconds conversionTime(const std::vector<ShardStep> &steps, const GraphTensor &tensor,
                        const ShardMachine &machine);
 

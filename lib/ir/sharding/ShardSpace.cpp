@@ -23,14 +23,18 @@ public:
   }
 
   ShardSpace run(ShardBegin where) {
-    if (where == ShardBegin::Weights)
+    if (where != ShardBegin::Everywhere)
       beginAtWeights();
     for (size_t id = 0; where == ShardBegin::Everywhere && id < graph.tensors.size(); ++id)
       if (isFloating(graph.tensors[id].type))
         for (int segments : {1, 2})
           beginAlongAxes(static_cast<TensorId>(id), segments);
-    for (; !queue.empty(); queue.pop_front())
-      follow(queue.front().first, queue.front().second);
+    followAll();
+    if (where == ShardBegin::WeightsAndSums) {
+      withinBlocks = true;
+      beginAtSums();
+      followAll();
+    }
     for (size_t i = 0; i < graph.nodes.size(); ++i)
       for (ShardStrategy &strategy : partialStrategies(ruleNode(i)))
         space.strategies[i].push_back(std::move(strategy));
@@ -47,6 +51,7 @@ private:
   ShardSpace space;
   std::vector<std::vector<NodePlace>> placesOf; // by tensor
   std::deque<std::pair<TensorId, ShardState>> queue;
+  bool withinBlocks = false; // sharding spreads over nodes of isWithinBlock() alone
 
   RuleNode ruleNode(size_t node) const { return {graph, graph.nodes[node], space.degree}; }
 
@@ -80,6 +85,51 @@ private:
       for (TensorId id : node.inputs)
         if (beginsSharding(node) && id != noTensor && isWeightly[id])
           beginAlongAxes(id, 1);
+    }
+  }
+
+  /// Whether `node` is one of the cheap ones between products: neither a product nor a part of what
+  /// masks and positions are computed by.
+  bool isWithinBlock(const GraphNode &node) const {
+    return !beginsSharding(node) && any_of(node.outputs, [&](TensorId id) {
+      return id != noTensor && graph.tensors[id].differentiable;
+    });
+  }
+
+  /// Whether shards have parts of an axis along which the samples lie, too.
+  bool dividesRows(const GraphNode &node, const ShardStrategy &strategy) const {
+    const auto isAlongSamples = [&](TensorId id, const ShardState &state) {
+      return state.isSharded() && graph.tensors[id].shape[state.axis].perSample != 0;
+    };
+    for (size_t i = 0; i < strategy.operands.size(); ++i)
+      if (isAlongSamples(node.inputs[i], strategy.operands[i]))
+        return true;
+    for (size_t i = 0; i < strategy.results.size(); ++i)
+      if (isAlongSamples(node.outputs[i], strategy.results[i]))
+        return true;
+    return false;
+  }
+
+  void followAll() {
+    for (; !queue.empty(); queue.pop_front())
+      follow(queue.front().first, queue.front().second);
+  }
+
+  /// Sharding begins along each axis of the tensors of which the shards may have summands.
+  void beginAtSums() {
+    std::vector<bool> isSum(graph.tensors.size());
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      const GraphNode &node = graph.nodes[i];
+      bool sums = any_of(space.strategies[i], [](const ShardStrategy &strategy) {
+        return is_contained(strategy.results, ShardState::partial());
+      });
+      sums |= any_of(node.inputs, [&](TensorId id) { return id != noTensor && isSum[id]; }) &&
+              !partialStrategies(ruleNode(i)).empty();
+      for (TensorId id : node.outputs)
+        if (sums && id != noTensor) {
+          isSum[id] = true;
+          beginAlongAxes(id, 1);
+        }
     }
   }
 
@@ -122,11 +172,14 @@ private:
   /// Applies the rules of all nodes that have the tensor.
   void follow(TensorId id, const ShardState &state) {
     for (const NodePlace &at : placesOf[id]) {
+      if (withinBlocks && !isWithinBlock(graph.nodes[at.node]))
+        continue;
       auto strategy = shardedStrategy(ruleNode(at.node), at.place, state);
       std::vector<ShardStrategy> &known = space.strategies[at.node];
-      if (!strategy || is_contained(known, *strategy))
-        continue;
       const GraphNode &node = graph.nodes[at.node];
+      if (!strategy || is_contained(known, *strategy) ||
+          (withinBlocks && dividesRows(node, *strategy)))
+        continue;
       if (known.size() == mostStrategiesOfNode || !admits(node, *strategy)) {
         space.truncated = true;
         continue;

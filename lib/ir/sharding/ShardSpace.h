@@ -1,5 +1,8 @@
 // The ways in which a model can be sharded: for every node the strategies among which an assignment
-// chooses. They follow from the rules, beginning along the axes of the weights of products.
+// chooses. They follow from the rules, beginning along the axes of the weights of products, and of
+// sums of products: what lies between products can be sharded along the sequence, so that a
+// reduce-scatter and an all-gather take the place of an all-reduce (Korthikanti et al., Reducing
+// Activation Recomputation in Large Transformer Models, MLSys 2023).
 #pragma once
 
 #include "ir/sharding/ShardingRules.h"
@@ -20,11 +23,13 @@ constexpr size_t mostStatesOfTensor = 12, mostStrategiesOfNode = 24;
 
 /// The axes along which sharding begins.
 enum class ShardBegin {
-  Weights,    // of the weights of products, so that each of them can be divided
-  Everywhere, // of all floating tensors, whole and in two segments
+  Weights,        // of the weights of products, so that each of them can be divided
+  WeightsAndSums, // and of tensors of which shards may have summands, up to the next product
+  Everywhere,     // of all floating tensors, whole and in two segments
 };
 
 /// The space for `degree` ≥ 2. Deterministic; linear in the size of the graph.
-ShardSpace shardSpace(const Graph &graph, int degree, ShardBegin begin = ShardBegin::Weights);
+ShardSpace shardSpace(const Graph &graph, int degree,
+                      ShardBegin begin = ShardBegin::WeightsAndSums);
 
 } // namespace heterplan

@@ -90,6 +90,14 @@ def _same(x: Tensor) -> Tensor:
     return x.view_as(x)
 
 
+def _as_operand(x: Tensor, half: bool) -> Tensor:
+    """Returns `x` in the type of the operands of products, if `half` and autocast is on."""
+    kind = x.device.type
+    if half and x.dtype == torch.float32 and torch.is_autocast_enabled(kind):
+        return x.to(torch.get_autocast_dtype(kind))
+    return x
+
+
 class Shards:
     """One shard among `degree`, as the generated code sees it. The collectives of subclasses are called in
     the same order by all shards."""
@@ -129,11 +137,12 @@ class Shards:
     def slice(self, x: Tensor, axis: int, segments: Segments) -> Tensor:
         return _Step.apply(x, self._own(axis, segments), self._whole(axis, segments))
 
-    def gather(self, x: Tensor, axis: int, segments: Segments) -> Tensor:
-        return _Step.apply(x, self._whole(axis, segments), self._own(axis, segments))
+    def gather(self, x: Tensor, axis: int, segments: Segments, half: bool = False) -> Tensor:
+        """`half`: products alone use the result, so that autocast would cast it."""
+        return _Step.apply(_as_operand(x, half), self._whole(axis, segments), self._own(axis, segments))
 
-    def gather_sum(self, x: Tensor, axis: int, segments: Segments) -> Tensor:
-        return _Step.apply(x, self._whole(axis, segments), self._own_sum(axis, segments))
+    def gather_sum(self, x: Tensor, axis: int, segments: Segments, half: bool = False) -> Tensor:
+        return _Step.apply(_as_operand(x, half), self._whole(axis, segments), self._own_sum(axis, segments))
 
     def reduce_scatter(self, x: Tensor, axis: int, segments: Segments) -> Tensor:
         return _Step.apply(x, self._own_sum(axis, segments), self._whole(axis, segments))

@@ -135,9 +135,11 @@ private:
 
   /// A view that tears the samples apart stays with its user, so that it crosses no cut. So does a
   /// replicated tensor of shards whose gradients are summands: what crosses has whole gradients.
+  /// A gathered tensor stays with its user, too: slices cross.
   bool movesForward(const GraphNode &node) const {
     const std::optional<ShardOperator> op = shardOperator(node);
-    if (op == ShardOperator::ShardCopy || op == ShardOperator::ShardSummand)
+    if (op == ShardOperator::ShardCopy || op == ShardOperator::ShardSummand ||
+        op == ShardOperator::ShardGather || op == ShardOperator::ShardGatherSum)
       return true;
     return isView(node.op) && node.outputs[0] != noTensor && !splits[node.outputs[0]];
   }

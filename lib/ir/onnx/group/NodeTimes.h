@@ -1,6 +1,5 @@
-// The time of the operations of every node of a graph, by which ways to shard a model are compared.
-// Memory traffic is left out, as if cheap operators were fused with products: a way that divides
-// them at the price of more collectives is of no use then. Plans are priced by the cost model.
+// The time of the operations and of the memory traffic of every node of a graph, by which ways to
+// shard a model are compared. Plans are priced by the cost model.
 #pragma once
 
 #include "ir/Graph.h"
@@ -10,7 +9,9 @@
 
 namespace heterplan {
 
-/// The time of the operations of each node for a micro-batch of `batch` samples, both passes.
-std::vector<Seconds> nodeTimes(const Graph &graph, int64_t batch, FlopsPerSecond peak);
+/// The time of each node for a micro-batch of `batch` samples, both passes: operations at `peak`,
+/// and activations that are read and written at `memory`.
+std::vector<Seconds> nodeTimes(const Graph &graph, int64_t batch, FlopsPerSecond peak,
+                               BytesPerSecond memory);
 
 } // namespace heterplan

@@ -4,6 +4,7 @@
 #include "ir/Bias.h"
 #include "ir/Bodies.h"
 #include "ir/ModuleWeights.h"
+#include "ir/NodeAttributes.h"
 #include "ir/onnx/group/OperatorWork.h"
 #include "ir/onnx/group/Roles.h"
 
@@ -432,7 +433,7 @@ AutocastRule autocastRule(const GraphNode &node) {
                                      "SoftmaxCrossEntropyLoss",
                                      "NegativeLogLikelihoodLoss",
                                      "RMSNormalization"};
-  if (half.count(node.op))
+  if (half.count(node.op) || integerAttribute(node, halfAttribute))
     return AutocastRule::Half;
   return single.count(node.op) ? AutocastRule::Single : AutocastRule::Widest;
 }

@@ -1,7 +1,10 @@
 #include "ir/onnx/group/ShardedLayers.h"
 
+#include "ir/Bodies.h"
 #include "ir/onnx/group/Grouping.h"
 #include "ir/onnx/group/NodeTimes.h"
+#include "ir/onnx/group/Operators.h"
+#include "ir/onnx/group/Roles.h"
 #include "ir/onnx/group/StageBoundaries.h"
 #include "support/Diagnostic.h"
 
@@ -21,10 +24,18 @@ ShardMachine referenceMachine(int degree) {
   machine.degree = degree;
   machine.batch = 8;
   machine.link = BytesPerSecond(300e9);
-  machine.latency = Seconds(0);
-  machine.memory = BytesPerSecond(1e12);
-  machine.parameterPasses = 1; // so that tables are worth dividing, though lookups take no time
+  machine.memory = BytesPerSecond(3e12);
+  machine.parameterPasses = 8; // of gradients that are accumulated, and of an optimizer
   return machine;
+}
+
+/// The latency of a collective: 10 µs, or a thousandth of the time of the model if that is less. A
+/// tiny model is divided like a larger one of its form.
+Seconds latencyFor(const std::vector<Seconds> &nodeTimes) {
+  Seconds all;
+  for (Seconds each : nodeTimes)
+    all += each;
+  return std::min(Seconds(10e-6), all / 1000);
 }
 
 /// Bytes of the larger side of a collective, which is the whole tensor.
@@ -69,6 +80,39 @@ void addCollectives(const Graph &graph, LayerGraph &layers) {
     }
 }
 
+/// By tensor: whether an operator uses it, or a view of it, in another type than products do.
+std::vector<bool> usesOfWide(const Graph &graph) {
+  std::vector<bool> isWide(graph.tensors.size());
+  for (TensorId id : graph.outputs)
+    isWide[id] = true;
+  const auto use = [&](const GraphNode &node) {
+    const bool passes = isView(node.op) && !isWide[node.outputs[0]];
+    if (passes || autocastRule(node) == AutocastRule::Half)
+      return;
+    for (TensorId id : node.inputs)
+      if (id != noTensor)
+        isWide[id] = true;
+  };
+  for (const GraphNode &node : reverse(graph.nodes)) {
+    use(node);
+    for (const GraphBody &body : node.bodies)
+      eachNode(body.nodes, use);
+  }
+  return isWide;
+}
+
+/// Shards cast tensors before they gather them, if products alone use what is gathered: less is
+/// sent, and each shard casts its own part.
+void castBeforeGathers(Graph &graph) {
+  const std::vector<bool> isWide = usesOfWide(graph);
+  for (GraphNode &node : graph.nodes) {
+    const auto op = shardOperator(node);
+    const bool gathers = op == ShardOperator::ShardGather || op == ShardOperator::ShardGatherSum;
+    if (gathers && !isWide[node.outputs[0]])
+      node.attributes[halfAttribute] = int64_t(1);
+  }
+}
+
 /// Puts the tensors in the order of those that they are of the model.
 void sortTensors(LayerGraph &layers, const LocalGraph &local) {
   StringMap<TensorId> originals;
@@ -100,11 +144,13 @@ Expected<ModelShard> shardOf(const Graph &graph, const LayerGraph &whole, int de
   for (size_t i = 0; i < graph.nodes.size(); ++i)
     if (boundaries.contains(graph.nodes[i].name))
       space.strategies[i].resize(1);
-  ShardAssignment best = bestAssignment(
-      {graph, std::move(space), nodeTimes(graph, machine.batch, referencePeak), machine});
+  std::vector<Seconds> times = nodeTimes(graph, machine.batch, referencePeak, machine.memory);
+  machine.latency = latencyFor(times);
+  ShardAssignment best = bestAssignment({graph, std::move(space), std::move(times), machine});
   Expected<LocalGraph> local = localGraph(graph, best, machine);
   if (!local)
     return local.takeError();
+  castBeforeGathers(local->graph);
   Expected<LayerGraph> layers = groupLayers(local->graph);
   if (!layers)
     return layers.takeError();

@@ -11,9 +11,8 @@ namespace heterplan {
 
 /// The layers of one of `degree` shards of `graph`, whose layers are `whole`. Their tensors stand
 /// in the order of those that they are of the model. Strategies are compared on a reference device
-/// of 100 TFLOP/s with links of 300 GB/s, whose collectives take no time but for their bytes, for
-/// micro-batches of 8 samples. Fails with InvalidLayerGraph if the shards would have other layers
-/// than the model.
+/// of 100 TFLOP/s and 3 TB/s with links of 300 GB/s and 10 µs, for micro-batches of 8 samples.
+/// Fails with InvalidLayerGraph if the shards would have other layers than the model.
 llvm::Expected<ModelShard> shardLayers(const Graph &graph, const LayerGraph &whole, int degree);
 
 /// The layers of one of `degree` shards for each of `degrees`, of which stages of unequal degrees

@@ -25,8 +25,8 @@ protected:
     whole = b.graph;
     ShardMachine machine;
     machine.latency = Seconds(1e-9);
-    ShardProblem problem{whole, shardSpace(whole, 2), nodeTimes(whole, 1, FlopsPerSecond(1e9)),
-                         machine};
+    ShardProblem problem{whole, shardSpace(whole, 2),
+                         nodeTimes(whole, 1, FlopsPerSecond(1e9), BytesPerSecond(1e10)), machine};
     auto built = localGraph(whole, bestAssignment(problem), machine);
     ASSERT_TRUE(static_cast<bool>(built));
     local = *built;
