@@ -72,8 +72,8 @@ def predicted(model: Path, degree: int, samples: int, folder: Path) -> Figures:
                        f"nodes: [{{name: node, devices: {{gpu: {degree}}}, link: nvlink2}}]\n")
     subprocess.run(
         [binary(), "compile", str(model), "--cluster", str(cluster), "--batch", str(samples), "--micro-batches", "1",
-         "--tensor-parallel", str(degree), "--precision", "fp16", "--recompute", "never", "--shard-state", "none",
-         "--objective", "throughput", "-o", str(out), "--force"], check=True, capture_output=True,
+         "--tensor-parallel", str(degree), "--sequence-parallel", "never", "--precision", "fp16", "--recompute", "never",
+         "--shard-state", "none", "--objective", "throughput", "-o", str(out), "--force"], check=True, capture_output=True,
     )  # fmt: skip
     plan = json.loads((out / "plan.json").read_text())
     (stage,) = plan["stages"]

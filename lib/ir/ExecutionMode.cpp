@@ -15,6 +15,10 @@ const char *nameOf(StateSharding sharding) {
   return names[static_cast<int>(sharding)];
 }
 
+const char *nameOf(SequenceParallel when) {
+  return when == SequenceParallel::Auto ? "auto" : "never";
+}
+
 const char *partsOf(StateSharding sharding) {
   static constexpr const char *texts[stateShardings] = {
       "", "optimizer state", "gradients and optimizer state",

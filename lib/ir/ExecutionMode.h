@@ -49,6 +49,19 @@ struct ExecutionMode {
   bool operator==(const ExecutionMode &) const = default;
 };
 
+/// Whether devices that share layers may divide what lies between products along the sequence.
+/// Auto: where that is faster.
+enum class SequenceParallel { Auto, Never };
+constexpr int sequenceParallels = 2;       // how many there are
+const char *nameOf(SequenceParallel when); // "auto" | "never"
+
+/// How the layers of a model were divided among devices that share them (tensor parallelism).
+struct ModelDivision {
+  bool byStage = false; // for a degree of each stage, which need not differ
+  SequenceParallel sequence = SequenceParallel::Never;
+  bool operator==(const ModelDivision &) const = default;
+};
+
 /// The modes that a user accepts, for all stages.
 struct ModeRequest {
   RecomputePolicy recompute = RecomputePolicy::Auto;

@@ -3,6 +3,7 @@
 // topological order; a stage of a plan is a contiguous run of them.
 #pragma once
 
+#include "ir/ExecutionMode.h"
 #include "ir/Graph.h"
 #include "ir/sharding/ShardCollective.h"
 #include "support/Diagnostic.h"
@@ -200,6 +201,7 @@ struct LayerGraph {
   std::vector<std::string> notes; // what the importer had to assume
   /// Devices that share every layer (tensor parallelism): figures are those of one of them.
   int shardDegree = 1;
+  ModelDivision division; // of a model; of a layers file nothing is known
 
   bool operator==(const LayerGraph &) const = default;
   int size() const { return static_cast<int>(layers.size()); }

@@ -278,6 +278,7 @@ struct Plan : Requirements, ModeRequest {
   Precision precision = Precision::Fp32;
   MemoryFormat memoryFormat = MemoryFormat::ChannelsFirst;
   BatchNorm batchNorm = BatchNorm::Synchronised;
+  ModelDivision division;
   IterationModel iterationModel = IterationModel::Synchronous;
   ScheduleChoice requestedSchedule = ScheduleChoice::Auto;
   int requestedMicroBatches = 0; // 0: any number

@@ -164,6 +164,10 @@ void writeDecision(const Plan &plan, v1::Plan &form) {
   form.set_iteration_model(nameOf(plan.iterationModel));
   writeModeRequest(plan, form);
   form.set_batch_norm(nameOf(plan.batchNorm));
+  if (plan.division.byStage)
+    form.set_degrees_by_stage(true);
+  if (plan.division.sequence != SequenceParallel::Never)
+    form.set_sequence_parallel(nameOf(plan.division.sequence));
   if (plan.requestedSchedule != ScheduleChoice::Auto)
     form.set_requested_schedule(nameOf(plan.requestedSchedule));
   if (plan.requestedMicroBatches > 0)
@@ -335,6 +339,10 @@ void readDecision(const v1::Plan &form, NameReader &names, Plan &plan) {
     plan.iterationModel = names.named<IterationModel>(
         form.iteration_model(), static_cast<int>(iterationModels().size()), "iterationModel");
   static_cast<ModeRequest &>(plan) = readModeRequest(form, names);
+  plan.division.byStage = form.degrees_by_stage();
+  if (form.has_sequence_parallel())
+    plan.division.sequence = names.named<SequenceParallel>(form.sequence_parallel(),
+                                                           sequenceParallels, "sequenceParallel");
   if (form.has_requested_schedule())
     plan.requestedSchedule =
         names.named<ScheduleChoice>(form.requested_schedule(), 4, "requestedSchedule");

@@ -165,10 +165,6 @@ bool hasUnequalDegrees(const Plan &plan) {
   });
 }
 
-bool hasDegreesByStage(const Plan &plan) {
-  return is_contained(plan.searchSpaceLimits, unequalReplicas);
-}
-
 Expected<Plan> withShardGroups(Plan plan) {
   const bool isUnequal = hasUnequalDegrees(plan);
   if (!isUnequal && shardDegreeOf(plan) == 1)

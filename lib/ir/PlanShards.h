@@ -29,8 +29,6 @@ std::string shardTypeName(llvm::StringRef type, int degree);
 bool hasUnequalDegrees(const Plan &plan);
 /// One of Plan::searchSpaceLimits, of every search that chooses a degree for each stage.
 constexpr const char *unequalReplicas = "stages whose replicas have unequal degrees";
-/// Whether the degrees of `plan` were chosen for each stage, also if they are equal.
-bool hasDegreesByStage(const Plan &plan);
 /// `limits` of devices as limits of groups of `degree` of them.
 std::vector<DeviceLimit> limitsOfGroups(std::vector<DeviceLimit> limits, int degree);
 

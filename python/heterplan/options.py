@@ -46,6 +46,7 @@ class CompileOptions(TypedDict, total=False):
     overlap_grad_reduce: bool
     overlap_transfers: bool
     tensor_parallel: int | Literal["auto", "by-stage"]
+    sequence_parallel: Literal["auto", "never"]
     amplification_limit: float
     widths: Literal["powers", "any"]
     # Training

@@ -121,7 +121,7 @@ MORE: dict[str, Case] = {
     "t5-rising": ("t5", RISING, (), ()),
     "mlp-rising": ("mlp", RISING, ("--recompute", "always"), PIECE),
     "mlp-zero3": ("mlp", THREE, ("--shard-state", "parameters"), ()),
-    "resnet18-three": ("resnet18", THREE, ("--pin", "{layers[10]}=b×2", "--colocate", "{layers[3]},{layers[18]}"), ()),
+    "resnet18-three": ("resnet18", THREE, ("--pin", "{layers[10]}=b×2", "--colocate", "{layers[4]},{layers[17]}"), ()),
     "resnet18-falling": ("resnet18", FALLING, ("--optimizer", "momentum"), ()),
 }  # fmt: skip
 

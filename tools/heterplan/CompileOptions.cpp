@@ -340,6 +340,9 @@ void addCompileOptions(CLI::App &command, CompileOptions &options) {
   addText(command, "--tensor-parallel", options.tensorParallel, "N|auto|by-stage",
           "each replica is N devices of a node that share every layer (1); auto: the best of 1, 2, "
           "4, ...; by-stage: the best of them for each stage");
+  addText(command, "--sequence-parallel", options.sequenceParallel, "WHEN",
+          "devices that share layers also divide what lies between products along the sequence: "
+          "never, or where that is faster (auto)");
   beginGroup(command, "Search");
   addText(command, "--alternatives", options.alternatives, "K",
           "search for other plans too (without a device type, on one type, one stage, a pipeline, "

@@ -22,7 +22,8 @@ struct CompileOptions {
       strategy = "auto", timeLimit, seed, optimizer, precision, memoryFormat, batchNorm,
       microBatches, amplificationLimit, widths, background, backgroundBatch, maxSlowdown,
       iterationModel, costModel, rounding, epochs, samples, gap, threads, policyIn, policyOut,
-      paretoPoints, workLimit, recompute, shardState, tensorParallel, alternatives, without, tune;
+      paretoPoints, workLimit, recompute, shardState, tensorParallel, sequenceParallel,
+      alternatives, without, tune;
   bool force = false, json = false, verbose = false, pareto = false;
   bool overlapGradReduce = false;
   bool overlapTransfers = false;

@@ -2,6 +2,7 @@
 #include "Commands.h"
 #include "Inputs.h"
 #include "LayerText.h"
+#include "OptionChoices.h"
 #include "Options.h"
 #include "ShardText.h"
 #include "StructureText.h"
@@ -22,7 +23,7 @@ using namespace llvm;
 namespace {
 
 struct ImportCommand {
-  std::string model, output, batch, tensorParallel, format = "text";
+  std::string model, output, batch, tensorParallel, sequenceParallel, format = "text";
   ModelOptions reading;
   bool json = false, verbose = false;
 };
@@ -129,9 +130,12 @@ Expected<Shards> shardsOf(const Model &model, const ImportCommand &command) {
       wholeOption("--tensor-parallel", command.tensorParallel, 2, 2, mostShards);
   if (!degree)
     return degree.takeError();
+  SequenceParallel sequence = SequenceParallel::Auto;
+  if (Error error = readChoice("--sequence-parallel", command.sequenceParallel, sequence))
+    return error;
   if (Error error = checkOperators(model))
     return error;
-  return shardLayers(*model.graph, model.layers, int(*degree));
+  return shardLayers(*model.graph, model.layers, int(*degree), sequence);
 }
 
 Expected<ExitStatus> import(const ImportCommand &command) {
@@ -169,6 +173,10 @@ void heterplan::addImport(CLI::App &root, Action &action) {
   addText(*command, "--batch", options->batch, "N", "print the figures for N samples (1)");
   addText(*command, "--tensor-parallel", options->tensorParallel, "N",
           "also print what each of N devices would have that share every layer");
+  addText(
+      *command, "--sequence-parallel", options->sequenceParallel, "WHEN",
+      "whether these also divide what lies between products along the sequence: never, or where "
+      "that is faster (auto)");
   addText(*command, "--format", options->format, "FORMAT", "text, json (the layers file) or dot");
   command->add_flag("--verbose", options->verbose,
                     "print every layer of repeated blocks, and how each operator is costed");

@@ -441,7 +441,7 @@ Expected<PlanInputs> readPlanInputs(StringRef planPath, StringRef modelPath,
     return plan.takeError();
   const int degree = shardDegreeOf(*plan);
   const bool isUnequal = hasUnequalDegrees(*plan);
-  const bool isByStage = isUnequal || (degree > 1 && hasDegreesByStage(*plan));
+  const bool isByStage = isUnequal || plan->division.byStage;
   plan = withShardGroups(std::move(*plan));
   if (!plan)
     return plan.takeError();
@@ -452,11 +452,11 @@ Expected<PlanInputs> readPlanInputs(StringRef planPath, StringRef modelPath,
     Expected<Cluster> cluster = readWholeCluster(options.cluster);
     if (!cluster)
       return cluster.takeError();
-    if (Error error = divideByDegree(*model, degreesOf(*cluster)))
+    if (Error error = divideByDegree(*model, degreesOf(*cluster), plan->division.sequence))
       return error;
   }
   if (!isUnequal)
-    if (Error error = divideLayers(*model, degree))
+    if (Error error = divideLayers(*model, degree, plan->division.sequence))
       return error;
   if (isHalf(plan->precision))
     model->layers = underAutocast(std::move(model->layers));

@@ -34,6 +34,7 @@ std::vector<const char *> choicesOf(StringRef option) {
       {"--widths", {"powers", "any"}},
       {"--optimizer", {"sgd", "momentum", "adam"}},
       {"--recompute", {"auto", "never", "always"}},
+      {"--sequence-parallel", {"auto", "never"}},
       {"--shard-state", {"none", "optimizer", "gradients", "parameters", "auto"}},
       {"--precision", {"fp32", "tf32", "bf16", "fp16"}},
       {"--memory-format", {"channels-first", "channels-last", "auto"}},

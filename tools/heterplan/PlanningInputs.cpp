@@ -1,5 +1,6 @@
 #include "PlanningInputs.h"
 
+#include "OptionChoices.h"
 #include "Options.h"
 #include "TensorParallel.h"
 
@@ -65,13 +66,17 @@ Expected<Request> wholeRuns(Request request) {
 
 /// Layers are divided as asked for, or as a layers file has them.
 Error divideLayers(Model &model, const CompileOptions &options) {
+  SequenceParallel sequence =
+      options.tensorParallel == degreeByStage ? SequenceParallel::Never : SequenceParallel::Auto;
+  if (Error error = readChoice("--sequence-parallel", options.sequenceParallel, sequence))
+    return error;
   if (options.tensorParallel == degreeByStage) {
     Expected<Cluster> cluster = readWholeCluster(options.costs.cluster);
     if (!cluster)
       return cluster.takeError();
     if (Error error = checkBesideShards(options))
       return error;
-    return divideByDegree(model, degreesOf(*cluster));
+    return divideByDegree(model, degreesOf(*cluster), sequence);
   }
   Expected<int> degree = options.tensorParallel.empty()
                              ? Expected<int>(model.layers.shardDegree)
@@ -85,7 +90,7 @@ Error divideLayers(Model &model, const CompileOptions &options) {
     return error;
   if (hasDegrees && options.tensorParallel.empty()) // the search chooses
     return Error::success();
-  return divideLayers(model, *degree);
+  return divideLayers(model, *degree, sequence);
 }
 
 Error checkGraph(const Graph &graph, StringRef path, const ModelOptions &reading) {

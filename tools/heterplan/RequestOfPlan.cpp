@@ -34,8 +34,10 @@ void heterplan::completeFrom(const Plan &plan, CompileOptions &options) {
   options.overlapGradReduce |= plan.overlapsSums;
   options.overlapTransfers |= plan.overlapsTransfers;
   complete(options.schedule, nameOf(plan.requestedSchedule));
-  if (int degree = shardDegreeOf(plan); degree > 1)
+  if (int degree = shardDegreeOf(plan); degree > 1) {
     complete(options.tensorParallel, std::to_string(degree));
+    complete(options.sequenceParallel, nameOf(plan.division.sequence));
+  }
   if (plan.requestedMicroBatches > 0)
     complete(options.microBatches, std::to_string(plan.requestedMicroBatches));
   auto completeLimit = [&](std::string &option, double limit) {

@@ -44,8 +44,8 @@ void dropValues(Graph &local) {
 }
 
 /// The part of `model` that one of `degree` devices computes.
-Expected<ModelShard> shardOf(const Model &model, int degree) {
-  Expected<ModelShard> shard = shardLayers(*model.graph, model.layers, degree);
+Expected<ModelShard> shardOf(const Model &model, int degree, SequenceParallel sequence) {
+  Expected<ModelShard> shard = shardLayers(*model.graph, model.layers, degree, sequence);
   if (shard)
     dropValues(shard->local.graph);
   return shard;
@@ -62,7 +62,7 @@ Error checkOperators(const Model &model) {
   return Error::success();
 }
 
-Error divideByDegree(Model &model, ArrayRef<int> degrees) {
+Error divideByDegree(Model &model, ArrayRef<int> degrees, SequenceParallel sequence) {
   if (model.layers.degrees().size() > 1)
     return Error::success();
   if (Error error = checkOperators(model))
@@ -70,19 +70,20 @@ Error divideByDegree(Model &model, ArrayRef<int> degrees) {
   std::vector<int> several;
   copy_if(degrees, std::back_inserter(several), [](int degree) { return degree > 1; });
   std::vector<ModelShard> shards =
-      shardLayers(*model.graph, model.layers, several, [](int degree, Error error) {
+      shardLayers(*model.graph, model.layers, several, sequence, [](int degree, Error error) {
         errs() << "note: no stages of " << degree
                << " devices that share layers: " << toText(std::move(error)) << '\n';
       });
   for (ModelShard &shard : shards)
     dropValues(shard.local.graph);
   LayerGraph layers = withShards(model.layers, shards);
+  layers.division = {.byStage = true, .sequence = sequence};
   model.divided = DividedModel{std::move(shards), std::move(model.layers)};
   model.layers = std::move(layers);
   return Error::success();
 }
 
-Error divideLayers(Model &model, int degree) {
+Error divideLayers(Model &model, int degree, SequenceParallel sequence) {
   if (degree == model.layers.shardDegree && model.layers.degrees().size() == 1)
     return Error::success();
   if (const std::vector<int> stated = model.layers.degrees(); stated.size() > 1) {
@@ -101,7 +102,7 @@ Error divideLayers(Model &model, int degree) {
            << " devices, not of one of " << degree;
   if (Error error = checkOperators(model))
     return error;
-  Expected<ModelShard> shard = shardOf(model, degree);
+  Expected<ModelShard> shard = shardOf(model, degree, sequence);
   if (!shard)
     return shard.takeError();
   LayerGraph layers = shard->layers;

@@ -21,12 +21,12 @@ constexpr const char *degreeByStage = "by-stage";
 
 /// Gives `model` the layers of a shard, also after divideByDegree(). A layers file that has them
 /// must have this degree.
-llvm::Error divideLayers(Model &model, int degree);
+llvm::Error divideLayers(Model &model, int degree, SequenceParallel sequence);
 
 /// Gives `model` the layers of each of `degrees`, so that stages may have unequal ones. Degrees
 /// that the model cannot be divided by are left out, with a note. A layers file has its own
 /// degrees.
-llvm::Error divideByDegree(Model &model, llvm::ArrayRef<int> degrees);
+llvm::Error divideByDegree(Model &model, llvm::ArrayRef<int> degrees, SequenceParallel sequence);
 
 /// A line that says how the devices of a plan share layers; "" if they do not.
 std::string shardDegreeText(const Plan &plan);

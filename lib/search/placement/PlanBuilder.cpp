@@ -38,6 +38,7 @@ Plan planFor(const Problem &problem) {
   plan.memoryFormat = request.memoryFormat.value_or(MemoryFormat::ChannelsFirst);
   plan.iterationModel = request.iterationModel;
   plan.batchNorm = request.batchNorm;
+  plan.division = problem.graph.division;
   stateRequest(request, plan);
   plan.training = request.training;
   plan.objective = request.objective;

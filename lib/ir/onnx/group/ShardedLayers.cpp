@@ -136,38 +136,52 @@ Error checkLayers(const LayerGraph &local, const LayerGraph &whole, int degree) 
          << ": values between layers cannot be split by sample";
 }
 
-/// `boundaries`: the nodes that each shard computes as a whole.
-Expected<ModelShard> shardOf(const Graph &graph, const LayerGraph &whole, int degree,
-                             const StringSet<> &boundaries) {
-  ShardMachine machine = referenceMachine(degree);
-  ShardSpace space = shardSpace(graph, degree);
-  for (size_t i = 0; i < graph.nodes.size(); ++i)
-    if (boundaries.contains(graph.nodes[i].name))
+/// A way to divide a model.
+struct Division {
+  const Graph &graph;
+  const LayerGraph &whole;
+  SequenceParallel sequence;
+  const StringSet<> &boundaries = none; // the nodes that each shard computes as a whole
+
+  static inline const StringSet<> none;
+};
+
+ShardAssignment assignmentOf(const Division &asked, ShardMachine &machine) {
+  const bool alongSequence = asked.sequence != SequenceParallel::Never;
+  ShardSpace space = shardSpace(asked.graph, machine.degree,
+                                alongSequence ? ShardBegin::WeightsAndSums : ShardBegin::Weights);
+  for (size_t i = 0; i < asked.graph.nodes.size(); ++i)
+    if (asked.boundaries.contains(asked.graph.nodes[i].name))
       space.strategies[i].resize(1);
-  std::vector<Seconds> times = nodeTimes(graph, machine.batch, referencePeak, machine.memory);
+  std::vector<Seconds> times = nodeTimes(asked.graph, machine.batch, referencePeak, machine.memory);
   machine.latency = latencyFor(times);
-  ShardAssignment best = bestAssignment({graph, std::move(space), std::move(times), machine});
-  Expected<LocalGraph> local = localGraph(graph, best, machine);
+  return bestAssignment({asked.graph, std::move(space), std::move(times), machine});
+}
+
+Expected<ModelShard> shardOf(const Division &asked, int degree) {
+  ShardMachine machine = referenceMachine(degree);
+  ShardAssignment best = assignmentOf(asked, machine);
+  Expected<LocalGraph> local = localGraph(asked.graph, best, machine);
   if (!local)
     return local.takeError();
   castBeforeGathers(local->graph);
   Expected<LayerGraph> layers = groupLayers(local->graph);
   if (!layers)
     return layers.takeError();
-  if (Error error = checkLayers(*layers, whole, degree))
+  if (Error error = checkLayers(*layers, asked.whole, degree))
     return error;
   sortTensors(*layers, *local);
   layers->shardDegree = degree;
+  layers->division.sequence = asked.sequence;
   addCollectives(local->graph, *layers);
   return ModelShard{std::move(*local), std::move(*layers)};
 }
 
-std::vector<ModelShard> shardsOf(const Graph &graph, const LayerGraph &whole, ArrayRef<int> degrees,
-                                 const StringSet<> &boundaries,
+std::vector<ModelShard> shardsOf(const Division &asked, ArrayRef<int> degrees,
                                  function_ref<void(int, Error)> refused) {
   std::vector<ModelShard> shards;
   for (int degree : degrees)
-    if (Expected<ModelShard> shard = shardOf(graph, whole, degree, boundaries))
+    if (Expected<ModelShard> shard = shardOf(asked, degree))
       shards.push_back(std::move(*shard));
     else
       refused(degree, shard.takeError());
@@ -176,13 +190,15 @@ std::vector<ModelShard> shardsOf(const Graph &graph, const LayerGraph &whole, Ar
 
 } // namespace
 
-Expected<ModelShard> shardLayers(const Graph &graph, const LayerGraph &whole, int degree) {
-  return shardOf(graph, whole, degree, {});
+Expected<ModelShard> shardLayers(const Graph &graph, const LayerGraph &whole, int degree,
+                                 SequenceParallel sequence) {
+  return shardOf({graph, whole, sequence}, degree);
 }
 
 std::vector<ModelShard> shardLayers(const Graph &graph, const LayerGraph &whole,
-                                    ArrayRef<int> degrees, function_ref<void(int, Error)> refused) {
-  std::vector<ModelShard> shards = shardsOf(graph, whole, degrees, {}, refused);
+                                    ArrayRef<int> degrees, SequenceParallel sequence,
+                                    function_ref<void(int, Error)> refused) {
+  std::vector<ModelShard> shards = shardsOf({graph, whole, sequence}, degrees, refused);
   const std::vector<int> cuts = missingBoundaries(whole, withShards(whole, shards));
   if (cuts.empty())
     return shards;
@@ -190,7 +206,7 @@ std::vector<ModelShard> shardLayers(const Graph &graph, const LayerGraph &whole,
   for (const ModelShard &shard : shards)
     possible.push_back(shard.local.degree);
   const GraphWithBoundaries divided = withBoundaries(graph, whole, cuts);
-  return shardsOf(divided.graph, whole, possible, divided.nodes, refused);
+  return shardsOf({divided.graph, whole, sequence, divided.nodes}, possible, refused);
 }
 
 } // namespace heterplan

@@ -35,10 +35,11 @@ protected:
   }
 
   std::vector<ModelShard> shards(std::vector<int> degrees) {
-    return shardLayers(graph, whole, degrees, [&](int degree, llvm::Error error) {
-      refused.push_back(degree);
-      llvm::consumeError(std::move(error));
-    });
+    return shardLayers(graph, whole, degrees, SequenceParallel::Auto,
+                       [&](int degree, llvm::Error error) {
+                         refused.push_back(degree);
+                         llvm::consumeError(std::move(error));
+                       });
   }
 
   Graph graph;
@@ -56,7 +57,7 @@ TEST_F(NarrowAndWide, MissCutsWhereTheyAreNarrow) {
 }
 
 TEST_F(NarrowAndWide, StagesBeginBehindEachPair) {
-  auto alone = shardLayers(graph, whole, 2);
+  auto alone = shardLayers(graph, whole, 2, SequenceParallel::Auto);
   ASSERT_TRUE(static_cast<bool>(alone));
   EXPECT_EQ(withShards(whole, {*alone}).allowedCuts(),
             (std::vector<bool>{true, false, false, false, false, false, true}));
