@@ -15,11 +15,12 @@ using namespace llvm;
 
 namespace {
 /// The text of a certificate; "" if there is none. It takes time that a limit leaves no room for.
-std::string certificateOf(const Plan &plan, const Problem &problem, const CompileOptions &options) {
+std::string certificateOf(const Plan &plan, const Problem &problem, const CompileOptions &options,
+                          int threads) {
   if (!options.timeLimit.empty() || plan.interrupted)
     return "";
   OptimalityBound bound(plan, problem.graph, problem.cluster, *problem.costs);
-  return bound.obstacle().empty() ? toJson(bound.certify()) : "";
+  return bound.obstacle().empty() ? toJson(bound.certify(threads)) : "";
 }
 
 /// The layers that the stages of `written` send tensors between: those of its degree, or of the
@@ -69,7 +70,7 @@ Error heterplan::writePlan(const Plan &plan, const PlanningInputs &inputs,
   package.divided = isDivided ? &*inputs.divided : nullptr;
   package.threads = inputs.searching.threads;
   package.copiesWeights = !options.noWeights;
-  package.certificate = certificateOf(plan, problem, options);
+  package.certificate = certificateOf(plan, problem, options, package.threads);
   std::optional<Package> background;
   if (const PlannedCopy *copy = beside.copy) {
     background.emplace(Package{copy->plan, copy->layers, copy->program, copy->timeline,

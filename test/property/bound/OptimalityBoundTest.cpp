@@ -41,10 +41,11 @@ struct Instance {
   double best = 0;
   Plan stated;
 
-  static std::optional<Instance> of(uint64_t seed, bool isFlat = false) {
-    return of(RandomProblem(seed), isFlat);
+  /// `worse`: how much worse the plan states its figure.
+  static std::optional<Instance> of(uint64_t seed, bool isFlat = false, double worse = 1.5) {
+    return of(RandomProblem(seed), isFlat, worse);
   }
-  static std::optional<Instance> of(RandomProblem &&of, bool isFlat = false) {
+  static std::optional<Instance> of(RandomProblem &&of, bool isFlat = false, double worse = 1.5) {
     auto random = std::make_shared<const RandomProblem>(std::move(of));
     auto flat = std::make_shared<const HalfFlatCosts>(random->costs);
     Problem problem = llvm::cantFail(random->problem());
@@ -55,7 +56,7 @@ struct Instance {
       return std::nullopt;
     Instance result{random, flat, std::move(problem), outcome.plan->objectiveValue, *outcome.plan};
     stateRequest(result.problem.request, result.stated);
-    result.stated.objectiveValue *= result.isCost() ? 1.5 : 1 / 1.5;
+    result.stated.objectiveValue *= result.isCost() ? worse : 1 / worse;
     return result;
   }
 
@@ -63,9 +64,9 @@ struct Instance {
   OptimalityBound bounds() const {
     return OptimalityBound(stated, problem.graph, problem.cluster, *problem.costs);
   }
-  std::optional<Certificate> certificate() const {
+  std::optional<Certificate> certificate(int threads = 1) const {
     OptimalityBound all = bounds();
-    return all.obstacle().empty() ? std::optional(all.certify()) : std::nullopt;
+    return all.obstacle().empty() ? std::optional(all.certify(threads)) : std::nullopt;
   }
   VerifiedBound bound(const Certificate &certificate) const { return bounds().verify(certificate); }
   /// How much worse the best plan is than `bound`, relative; negative: the bound is false.
@@ -90,6 +91,34 @@ TEST(OptimalityBound, IsNeverBetterThanTheBestPlan) {
   }
   EXPECT_GT(verified, problems / 3);
   EXPECT_GT(close, verified / 2) << "bounds of " << verified << " problems say little";
+}
+
+/// Few stages are left for a plan that is better than a good one.
+TEST(OptimalityBound, IsNeverBetterThanTheBestPlanIfAnotherIsNearlyAsGood) {
+  int verified = 0;
+  for (int seed = 0; seed < problems; ++seed) {
+    const auto instance = Instance::of(seed, /*isFlat=*/false, /*worse=*/1.01);
+    const auto certificate = instance ? instance->certificate() : std::nullopt;
+    if (!certificate)
+      continue;
+    ++verified;
+    EXPECT_GE(instance->distance(instance->bound(*certificate).bound), -1e-9) << "seed " << seed;
+  }
+  EXPECT_GT(verified, problems / 3);
+}
+
+TEST(OptimalityBound, CertificateIsTheSameForAnyNumberOfThreads) {
+  int compared = 0;
+  for (int seed = 0; seed < problems && compared < 40; ++seed) {
+    const auto instance = Instance::of(seed);
+    const auto certificate = instance ? instance->certificate() : std::nullopt;
+    if (!certificate || certificate->intervals.empty())
+      continue;
+    ++compared;
+    for (int threads : {2, 5})
+      EXPECT_EQ(toJson(*instance->certificate(threads)), toJson(*certificate)) << "seed " << seed;
+  }
+  EXPECT_EQ(compared, 40);
 }
 
 /// Times of shares are then equal but for the rounding of sums. Other seeds, too: one of them has

@@ -1,8 +1,6 @@
 // The times of stages on several device types, which divide a micro-batch as they like.
 #include "search/verify/bound/StageBounds.h"
 
-#include "ir/AdmittedModes.h"
-
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
@@ -112,9 +110,9 @@ struct StageBounds::SharesOnType {
 /// The number of shares, the smallest ones, for which a device of `type` may have memory.
 size_t StageBounds::fittingShares(const std::vector<int64_t> &shares, const DeviceChoice &choice,
                                   int type, int begin, int end, int inFlight) const {
-  const std::vector<ExecutionMode> modes = admittedModes(plan, choice.most);
+  const std::vector<ExecutionMode> &all = modes.at(choice.most);
   auto fitsSomehow = [&](int64_t share) {
-    return any_of(modes, [&](const ExecutionMode &mode) {
+    return any_of(all, [&](const ExecutionMode &mode) {
       return fits(begin, end, type, choice.most, /*rowsAreEven=*/false, double(share), inFlight,
                   mode);
     });

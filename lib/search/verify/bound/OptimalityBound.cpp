@@ -1,12 +1,14 @@
 #include "search/verify/bound/OptimalityBound.h"
 
 #include "search/verify/bound/CountBound.h"
+#include "support/Parallel.h"
 
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <mutex>
 #include <tuple>
 
 using namespace llvm;
@@ -28,6 +30,7 @@ constexpr size_t mostFirstIntervals = 24;
 constexpr int firstSteps = 40, laterSteps = 12;
 constexpr size_t mostCells = 96;                             // of one number of micro-batches
 constexpr size_t mostWork = 100'000'000;                     // stages on paths, of a certificate
+constexpr size_t countsAtOnce = 4;                           // numbers of micro-batches
 constexpr size_t mostIntervals = mostCertifiedIntervals / 2; // the last split may double them
 constexpr double worthSplitting = 1e-3;                      // of the iteration
 
@@ -90,10 +93,11 @@ namespace {
 /// Finds multipliers for the cells of one number of micro-batches.
 class Certifier {
 public:
-  /// With at most `cells` intervals, and about `most` work: stages that paths look at.
+  /// With at most `cells` intervals, and about `most` work: stages that paths look at. `goal`: a
+  /// bound that suffices.
   Certifier(const StageList &list, const StageBounds &bounds, const BoundTarget &target,
-            size_t most, size_t cells)
-      : list(list), target(target), types(bounds.ofCluster().types.size()), most(most),
+            double goal, size_t most, size_t cells)
+      : list(list), target(target), goal(goal), types(bounds.ofCluster().types.size()), most(most),
         cells(cells), paths(bounds, list, target.paysMoney) {}
 
   /// Appends the intervals, ascending. Returns the work that it took.
@@ -102,7 +106,7 @@ public:
     while (open.size() < cells && work < most) {
       auto deciding = std::min_element(
           open.begin(), open.end(), [](const Open &a, const Open &b) { return a.bound < b.bound; });
-      if (deciding->bound >= goal() || !split(size_t(deciding - open.begin())))
+      if (deciding->bound >= goal || !split(size_t(deciding - open.begin())))
         break;
     }
     llvm::sort(open, [](const Open &a, const Open &b) {
@@ -122,8 +126,6 @@ private:
     double bound = 0;
     std::vector<double> multipliers;
   };
-
-  double goal() const { return target.reached * goodEnough; }
 
   /// A geometric grid over the slowest stage.
   void startCells() {
@@ -165,7 +167,7 @@ private:
         best = value.bound;
         of.multipliers = now;
       }
-      if (best >= goal())
+      if (best >= goal)
         break;
       if (stalled >= 3) {
         stride /= 2;
@@ -219,7 +221,7 @@ private:
         Open upper = each;
         upper.cell.least = each.cell.most = at;
         for (Open *half : {&each, &upper})
-          if (half->bound < goal())
+          if (half->bound < goal)
             ascend(*half, laterSteps);
         all.push_back(std::move(upper));
       }
@@ -229,31 +231,96 @@ private:
 
   const StageList &list;
   const BoundTarget &target;
+  const double goal;
   const size_t types, most, cells;
   PathBound paths;
   std::vector<Open> open;
   size_t work = 0;
 };
+/// The bound that a certificate is for, in the units of `target`: no more than the plan states.
+double certifiedGoal(const Plan &plan, const BoundTarget &target) {
+  const double stated = target.paysMoney ? 1 - plan.gap : 1 / (1 + plan.gap);
+  return target.reached * std::min(goodEnough, stated);
+}
+
+/// The StageBounds of threads, each of which a thread has for itself while it uses it.
+class SpareBounds {
+public:
+  using Maker = function_ref<std::unique_ptr<StageBounds>()>;
+  explicit SpareBounds(Maker make) : make(make) {}
+
+  std::unique_ptr<StageBounds> take() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      if (!spare.empty())
+        return spare.pop_back_val();
+    }
+    return make();
+  }
+  void give(std::unique_ptr<StageBounds> bounds) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    spare.push_back(std::move(bounds));
+  }
+
+private:
+  const Maker make;
+  std::mutex mutex;
+  SmallVector<std::unique_ptr<StageBounds>, 4> spare;
+};
+
+/// The certificate of one number of micro-batches.
+struct CertifiedCount {
+  std::vector<CertifiedInterval> intervals;
+  size_t work = 0;
+};
+
+/// Work for one number of micro-batches: its share of what is left.
+struct CertifierLimits {
+  double goal;
+  size_t work, cells;
+};
+
+CertifiedCount certifyCount(int microBatches, StageBounds &bounds, const BoundTarget &target,
+                            const CertifierLimits &limits) {
+  CertifiedCount result;
+  StageList list = bounds.begin(microBatches);
+  if (limits.cells == 0 || target.ofBlocks(list) >= limits.goal)
+    return result;
+  bounds.addStages(list, target.limits);
+  result.work =
+      Certifier(list, bounds, target, limits.goal, limits.work, limits.cells).run(result.intervals);
+  return result;
+}
 } // namespace
 
-Certificate OptimalityBound::certify() {
-  const Plan &plan = bounds.ofPlan();
+Certificate OptimalityBound::certify(int threads) {
   Certificate certificate;
   certificate.modelFingerprint = plan.modelFingerprint;
   certificate.clusterFingerprint = plan.clusterFingerprint;
-  for (const DeviceType &type : bounds.ofCluster().types)
+  for (const DeviceType &type : cluster.types)
     certificate.deviceTypes.push_back(type.name);
   const BoundTarget target(plan, bounds);
-  size_t left = bounds.microBatches().size(), work = mostWork;
-  for (int microBatches : bounds.microBatches()) {
-    StageList list = bounds.begin(microBatches);
-    const size_t cells = std::min(
-        mostCells, (mostIntervals - std::min(mostIntervals, certificate.intervals.size())) / left);
-    if (cells > 0 && target.ofBlocks(list) < target.reached * goodEnough) {
-      bounds.addStages(list, target.limits);
-      work -= Certifier(list, bounds, target, work / left, cells).run(certificate.intervals);
+  const double goal = certifiedGoal(plan, target);
+  auto make = [&] { return std::make_unique<StageBounds>(plan, graph, cluster, costs); };
+  SpareBounds spare(make);
+  size_t work = mostWork;
+  for (ArrayRef<int> left = bounds.microBatches(); !left.empty();) {
+    const ArrayRef<int> together = left.take_front(countsAtOnce);
+    const size_t intervals = std::min(mostIntervals, certificate.intervals.size());
+    const CertifierLimits limits{goal, work / left.size(),
+                                 std::min(mostCells, (mostIntervals - intervals) / left.size())};
+    std::vector<CertifiedCount> parts(together.size());
+    inParallel(together.size(), threads, [&](size_t i) {
+      std::unique_ptr<StageBounds> own = spare.take();
+      parts[i] = certifyCount(together[i], *own, target, limits);
+      spare.give(std::move(own));
+    });
+    for (const CertifiedCount &part : parts) {
+      certificate.intervals.insert(certificate.intervals.end(), part.intervals.begin(),
+                                   part.intervals.end());
+      work -= part.work;
     }
-    --left;
+    left = left.drop_front(together.size());
   }
   return certificate;
 }

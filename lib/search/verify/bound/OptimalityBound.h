@@ -21,16 +21,21 @@ public:
   /// there.
   OptimalityBound(const Plan &plan, const LayerGraph &graph, const Cluster &cluster,
                   const CostModel &costs)
-      : bounds(plan, graph, cluster, costs) {}
+      : plan(plan), graph(graph), cluster(cluster), costs(costs),
+        bounds(plan, graph, cluster, costs) {}
 
   /// Why there is no bound; "" if there is one, which verify() and certify() need.
   const std::string &obstacle() const { return bounds.obstacle(); }
   /// Works out a bound from `certificate`; whatever that says, the bound holds.
   VerifiedBound verify(const Certificate &certificate);
-  /// A certificate, as good as limited work makes it.
-  Certificate certify();
+  /// A certificate, as good as limited work makes it. It does not depend on the number of threads.
+  Certificate certify(int threads = 1);
 
 private:
+  const Plan &plan;
+  const LayerGraph &graph;
+  const Cluster &cluster;
+  const CostModel &costs;
   StageBounds bounds;
 };
 

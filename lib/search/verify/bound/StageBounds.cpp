@@ -243,7 +243,7 @@ void StageBounds::addStage(StageList &list, int begin, int end, int index) {
   if (choice.isMixed()) {
     const double both = mixedTime(choice, begin, end, m, inFlight);
     if (std::isfinite(both))
-      addMode(list, begin, end, index, {0, both, 0}, admittedModes(plan, choice.most).front());
+      addMode(list, begin, end, index, {0, both, 0}, modes.at(choice.most).front());
     return;
   }
   const Times &times = timesOf(choice.type(), choice.share);
@@ -251,7 +251,7 @@ void StageBounds::addStage(StageList &list, int begin, int end, int index) {
   const double forward = to.forward - from.forward;
   const Passes computed{forward, computingOf(times, begin, end, m) - forward,
                         to.update - from.update};
-  for (const ExecutionMode &mode : admittedModes(plan, choice.most)) {
+  for (const ExecutionMode &mode : modes.at(choice.most)) {
     if (!fits(begin, end, choice.type(), choice.most, /*rowsAreEven=*/true, double(choice.share),
               inFlight, mode))
       continue;
@@ -281,13 +281,28 @@ void StageBounds::addMode(StageList &list, int begin, int end, int index, const 
   const double time = receive + passes.forward + gradient + passes.backward;
   if (isFirst && isLast)
     addAlone(list, list.microBatches * time + passes.sync, list.prices[size_t(index)]);
-  else
-    list.stages.push_back({begin, end, index, time, forward, passes.sync, receive, gradient});
+  else if (const StageBound stage{begin, end, index, time, forward, passes.sync, receive, gradient};
+           !isBeyondLimits(list, stage))
+    list.stages.push_back(stage);
+}
+
+/// Whether no plan below the limits has the stage. A stage adds m·T to an iteration, and the layers
+/// behind it at least their passes. The layers before it add their passes, too, and its
+/// synchronisation is hidden by them alone.
+bool StageBounds::isBeyondLimits(const StageList &list, const StageBound &stage) const {
+  const size_t begin = size_t(stage.begin), end = size_t(stage.end);
+  const std::vector<double> &time = list.timeBefore, &paid = list.paidBefore;
+  const double iteration = list.microBatches * stage.time + (time.back() - time[end]) +
+                           std::max(time[begin], stage.sync);
+  const double others = paid.back() - (paid[end] - paid[begin]);
+  return iteration > list.limits.iteration * tolerance ||
+         list.prices[size_t(stage.choice)] * iteration + others > list.limits.paid * tolerance;
 }
 
 /// A stage that takes T adds m·T to an iteration, which contains the other layers once.
 void StageBounds::addStages(StageList &list, const BoundLimits &limits) {
   const int last = cutCount() - 1, m = list.microBatches;
+  list.limits = limits;
   std::vector<const Times *> times;
   for (const DeviceChoice &choice : list.choices)
     times.push_back(choice.isMixed() ? nullptr : &timesOf(choice.type(), choice.share));
@@ -395,6 +410,8 @@ StageList StageBounds::begin(int microBatches) {
             return sum + cluster.types[size_t(each.first)].price.value() * each.second;
           });
     result.prices.push_back(price);
+    if (auto [known, isNew] = modes.try_emplace(choice.most); isNew)
+      known->second = admittedModes(plan, choice.most);
   }
   addBlocks(result);
   addWholeModelMixes(result);

@@ -38,7 +38,8 @@ struct StageList {
   std::vector<StageBound> stages; // by end, then begin
   /// The least times and payments of the layers before each cut, block by block.
   std::vector<double> timeBefore, paidBefore;
-  double slowest = 0; // the slowest stage of any plan takes at least this
+  double slowest = 0;      // the slowest stage of any plan takes at least this
+  BoundLimits limits = {}; // of `stages`
   /// Plans of one stage, which are not among `stages`: each is bounded by itself.
   double leastAloneIteration = std::numeric_limits<double>::infinity();
   double leastAlonePaid = std::numeric_limits<double>::infinity();
@@ -95,6 +96,7 @@ private:
                   const ExecutionMode &mode) const;
   bool fits(int begin, int end, int type, int most, bool rowsAreEven, double samples, int inFlight,
             const ExecutionMode &mode) const;
+  bool isBeyondLimits(const StageList &list, const StageBound &stage) const;
   void addStage(StageList &list, int begin, int end, int choice);
   void addMode(StageList &list, int begin, int end, int choice, const Passes &computing,
                const ExecutionMode &mode) const;
@@ -120,8 +122,9 @@ private:
   std::string reason;
   std::vector<int> numbers;
   std::optional<RangeTable> ranges;
-  bool mayFall = false;   // whether more samples may take less time
-  std::vector<int> alike; // by layer: the first layer of its signature
+  bool mayFall = false;                            // whether more samples may take less time
+  std::map<int, std::vector<ExecutionMode>> modes; // admitted, by DeviceChoice::most
+  std::vector<int> alike;                          // by layer: the first layer of its signature
   std::map<std::pair<int, int64_t>, Times> known;
   /// By type and micro-batch, for the number of micro-batches in hand.
   std::map<std::pair<int, int64_t>, std::vector<double>> samples;
