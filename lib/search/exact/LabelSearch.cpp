@@ -18,8 +18,9 @@ LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
     : evaluator(evaluator), options(options), space(evaluator.space),
       types(static_cast<int>(space.available.size())),
       last(static_cast<int>(space.positions.size()) - 1), cases(space.microBatches.size()),
-      known(cases.size()), blockBounded(cases.size()), paths(evaluator),
-      packings(evaluator.problem.cluster, space), labels(evaluator, paths, packings),
+      known(cases.size()), blockBounded(cases.size()), blockMultipliers(cases.size()),
+      paths(evaluator), packings(evaluator.problem.cluster, space),
+      labels(evaluator, paths, packings),
       paysTraffic(evaluator.problem.request.objective == Objective::Cost &&
                   chargesTraffic(evaluator.problem.cluster)),
       scratch(types) {
@@ -198,17 +199,17 @@ void LabelSearch::bestFirst(double workShare) {
 double LabelSearch::cutoff() const {
   if (std::isinf(best.objective))
     return infinity;
-  return best.objective * (1 - std::max(1e-12, 1 - 1 / (1 + options.gap)));
+  return best.objective * (1 - std::max(rounding, 1 - 1 / (1 + options.gap)));
 }
 
 void LabelSearch::start(const std::optional<Placement> &placement) {
+  best = {}; // another plan that is as good may follow that of boundCases()
   if (placement)
     best.offer(evaluator, evaluator.shareNodes(*placement));
   best.objective = std::min(best.objective, toBeat());
 }
 
 double LabelSearch::toBeat() const {
-  constexpr double rounding = 1e-12; // of a plan as good
   return options.toBeat ? objectiveOf(evaluator.problem.request, *options.toBeat) * (1 - rounding)
                         : infinity;
 }
@@ -223,6 +224,12 @@ Solution LabelSearch::runFrom(const std::optional<Placement> &placement) {
 Solution LabelSearch::runFrom(const LabelSearch &other, const std::optional<Placement> &placement) {
   coarser = &other;
   return runFrom(placement);
+}
+
+bool LabelSearch::boundCases(const std::optional<Placement> &placement) {
+  start(placement);
+  boundByBlocks();
+  return !order.empty() && order.front().first < cutoff();
 }
 
 std::vector<double> LabelSearch::boundsAlong(const Placement &placement) {

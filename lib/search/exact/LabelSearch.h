@@ -41,6 +41,10 @@ public:
   /// Runs the search from the multipliers of a search over fewer cuts and from a placement of this
   /// space, if any. Call it at most once.
   Solution runFrom(const LabelSearch &coarser, const std::optional<Placement> &placement);
+  /// Bounds each number of micro-batches before any stage is evaluated, for plans better than
+  /// `placement`, if any. Returns whether one of them may have such a plan. A run that follows
+  /// begins from these bounds.
+  bool boundCases(const std::optional<Placement> &placement);
   /// In place of a run: the bounds of the labels that grow into `placement`, which keeps all limits
   /// and has groups of one type, from the empty one on, as far as they are of the space. They hold
   /// where none is above its objective.
@@ -69,10 +73,12 @@ private:
   void bound(Label &label);
 
   // Pruning
+  static constexpr double rounding = 1e-12;
   double timeLimit() const;
   double toBeat() const; // infinite if nothing is
-  /// Objectives from this on are of no interest.
-  double ofInterest() const { return options.gap > 0 ? cutoff() : best.objective; }
+  /// Objectives from this on are of no interest. A little above the cutoff, so that a bound which
+  /// stops there is not below that by rounding.
+  double ofInterest() const { return options.gap > 0 ? cutoff() / (1 - rounding) : best.objective; }
   bool promising(const Label &label) const { return label.bound < cutoff(); }
 
   // Order
@@ -100,7 +106,8 @@ private:
   void offerPaths(int choice);
   bool dropCase(int choice);
   void forgetCase(int choice);
-  std::vector<std::pair<double, int>> orderOfCases();
+  void boundByBlocks();
+  void boundTogether(const BlockBounds &bounds, size_t begin, size_t end, BlockMultipliers &near);
   double openCases();
   void sharpen(double workShare);
   std::vector<int> deciding(llvm::ArrayRef<char> isSharp) const;
@@ -114,8 +121,13 @@ private:
   const int types, last; // last: index of the last position
   /// By micro-batches; null where no placement of interest has so many.
   std::vector<std::unique_ptr<MicroBatchCase>> cases;
-  std::vector<KnownMultipliers> known;  // of those that were forgotten
-  std::vector<BlockBound> blockBounded; // by micro-batches, until that case is opened
+  std::vector<KnownMultipliers> known; // of those that were forgotten
+  /// By micro-batches, until that case is opened.
+  std::vector<BlockBound> blockBounded;
+  std::vector<BlockMultipliers> blockMultipliers; // by micro-batches
+  std::optional<double> blockBoundedFor;          // ofInterest() of these bounds
+  /// Bounds with their indices into SearchSpace::microBatches, the least first.
+  std::vector<std::pair<double, int>> order;
   const LabelSearch *coarser = nullptr; // over fewer cuts
   PathTable paths;
 

@@ -160,31 +160,47 @@ const KnownMultipliers &LabelSearch::multipliersOf(int choice) const {
   return cases[choice] ? cases[choice]->bounds.multipliers() : known[choice];
 }
 
-/// Indices into SearchSpace::microBatches with their bounds, the least first. The bounds are quick
-/// ones if time is up.
-std::vector<std::pair<double, int>> LabelSearch::orderOfCases() {
+/// Orders the numbers of micro-batches by bounds that need no stages, which are quick ones if time
+/// is up. A second call does so again only for a better plan, and from the multipliers of the
+/// first.
+void LabelSearch::boundByBlocks() {
+  const bool isFirst = !blockBoundedFor;
+  if (!isFirst && (ofInterest() >= *blockBoundedFor || SearchBudget(options).interrupted()))
+    return;
+  blockBoundedFor = ofInterest();
+  if (isFirst)
+    order = CountBounds(evaluator, /*wholeModelGroups=*/false).inOrder();
   const BlockBounds bounds(evaluator, options.tuning, /*wholeModelGroups=*/false);
-  auto order = CountBounds(evaluator, /*wholeModelGroups=*/false).inOrder();
   BlockMultipliers near;
-  for (size_t next = 0; next < order.size() && order[next].first < cutoff();) {
-    const size_t begin = next;
-    std::vector<Evaluator *> own;
-    for (; next < order.size() && order[next].first < cutoff() &&
-           own.size() < size_t(options.tuning.casesAtOnce);
-         ++next)
-      own.push_back(&evaluatorOf(own.size()));
-    std::vector<BlockMultipliers> multipliers(own.size(), near);
-    inParallel(own.size(), options.threads, [&](size_t i) {
-      auto &[least, choice] = order[begin + i];
-      blockBounded[choice] =
-          bounds.bound(*own[i], space.microBatches[choice], ofInterest(),
-                       /*listsStages=*/!SearchBudget(options).interrupted(), multipliers[i]);
-      least = std::max(least, blockBounded[choice].objective);
-    });
-    near = multipliers.front();
+  for (size_t begin = 0, end = 0; end < order.size() && order[end].first < cutoff(); begin = end) {
+    while (end < order.size() && order[end].first < cutoff() &&
+           end - begin < size_t(options.tuning.casesAtOnce))
+      ++end;
+    boundTogether(bounds, begin, end, near);
   }
   std::sort(order.begin(), order.end());
-  return order;
+}
+
+/// Bounds the numbers of micro-batches from `begin` to `end` of the order side by side. `near`:
+/// multipliers for those that have none yet; it becomes those of the first one.
+void LabelSearch::boundTogether(const BlockBounds &bounds, size_t begin, size_t end,
+                                BlockMultipliers &near) {
+  std::vector<Evaluator *> own;
+  for (size_t i = begin; i < end; ++i)
+    own.push_back(&evaluatorOf(i - begin));
+  inParallel(own.size(), options.threads, [&](size_t i) {
+    auto &[least, choice] = order[begin + i];
+    BlockMultipliers &multipliers = blockMultipliers[choice];
+    if (multipliers.uses.empty())
+      multipliers = near;
+    BlockBound bound =
+        bounds.bound(*own[i], space.microBatches[choice], ofInterest(),
+                     /*listsStages=*/!SearchBudget(options).interrupted(), multipliers);
+    least = std::max(least, bound.objective);
+    if (!bound.left.empty() || blockBounded[choice].left.empty())
+      blockBounded[choice] = std::move(bound);
+  });
+  near = blockMultipliers[order[begin].second];
 }
 
 /// The numbers of micro-batches that may hold the best plan, the most promising ones first, each
@@ -192,7 +208,7 @@ std::vector<std::pair<double, int>> LabelSearch::orderOfCases() {
 /// time for.
 double LabelSearch::openCases() {
   double left = infinity;
-  const auto order = orderOfCases();
+  boundByBlocks();
   for (size_t next = 0; next < order.size();) {
     SmallVector<int, 4> together;
     const bool hasStart = coarser || nearestKnown(order[next].second) >= 0;

@@ -189,6 +189,38 @@ TEST(LabelSearch, fromFewCutsItFindsTheOptimumOverAll) {
   EXPECT_LE(limited, 10);
 }
 
+// A gap that bounds before the search prove is a gap of the plan, and so is that of a search after
+// them, with either objective.
+TEST(LabelSearch, BoundsBeforeASearchProveNoFalseGap) {
+  int met = 0, open = 0;
+  for (int seed = 0; seed < 600; ++seed) {
+    test::RandomProblem random(seed);
+    random.request.objective = seed % 2 ? Objective::Throughput : Objective::Cost;
+    const Problem problem = llvm::cantFail(random.problem());
+    SearchOptions options;
+    options.gap = seed % 3 * 0.05;
+    Evaluator narrow(problem, oneCut(problem)), all(problem, everyCut(problem));
+    const double optimum = objectiveOf(all, llvm::cantFail(Exhaustive::run(all, {})));
+    if (std::isinf(optimum))
+      continue;
+    LabelSearch coarse(narrow, options), search(all, options);
+    const Solution first = coarse.run();
+    const bool isOpen = search.boundCases(first.placement);
+    const double most = optimum * (1 + options.gap) * (1 + 1e-9);
+    if (!isOpen) {
+      EXPECT_LE(objectiveOf(all, first), most) << "seed " << seed;
+    }
+    const Solution found = search.runFrom(coarse, first.placement);
+    if (!isOpen || isProof(found.termination)) {
+      EXPECT_LE(objectiveOf(all, found), most) << "seed " << seed;
+    }
+    EXPECT_LE(*found.bound, optimum * (1 + 1e-9)) << "seed " << seed;
+    (isOpen ? open : met) += 1;
+  }
+  EXPECT_GT(met, 50);
+  EXPECT_GT(open, 50);
+}
+
 // Little work, so that the bounds are made sharper on the way.
 TEST(LabelSearch, boundsMayGetTighterWhileItSearches) {
   int proven = 0, feasible = 0;
