@@ -84,6 +84,8 @@ struct KernelWork {
   Bytes forwardBytes{}, backwardBytes{};       // activations read and written, in fp32
   Bytes autocastForward{}, autocastBackward{}; // those under autocast, casts included
   ProductShape product{};                      // of a product
+  /// The images of a convolution lie channels last, whatever the format of the plan.
+  bool channelsLast = false;
   bool operator==(const KernelWork &) const = default;
 };
 

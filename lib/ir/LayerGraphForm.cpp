@@ -30,6 +30,8 @@ void writeKernel(const KernelWork &kernel, v1::KernelWork &form) {
   form.set_columns(kernel.product.columns);
   form.set_depth(kernel.product.depth);
   form.set_groups(kernel.product.groups);
+  if (kernel.channelsLast)
+    form.set_channels_last(true);
 }
 
 KernelWork readKernel(const v1::KernelWork &form, const Twine &place, NameReader &names) {
@@ -43,6 +45,7 @@ KernelWork readKernel(const v1::KernelWork &form, const Twine &place, NameReader
   kernel.autocastForward = Bytes(form.autocast_forward());
   kernel.autocastBackward = Bytes(form.autocast_backward());
   kernel.product = {form.rows(), form.columns(), form.depth(), form.rows() > 0 ? form.groups() : 1};
+  kernel.channelsLast = form.channels_last();
   return kernel;
 }
 

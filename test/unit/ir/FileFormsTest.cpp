@@ -187,6 +187,21 @@ TEST(FileForms, PlanNeedsItsVersionAndItsFields) {
   EXPECT_NE(error.message.find("'globalBatch'"), std::string::npos) << error.message;
 }
 
+TEST(FileForms, KernelsKeepTheFormatOfTheirImages) {
+  LayerGraph graph;
+  graph.layers.resize(1);
+  graph.layers[0].name = graph.layers[0].signature = "c";
+  KernelWork last;
+  last.kind = LayerKind::DepthwiseConvolution;
+  last.product = {196, 1, 49, 384};
+  KernelWork any = last;
+  last.channelsLast = true;
+  graph.layers[0].kernels = {last, any};
+  auto copy = parseLayerGraph(toJson(graph), "x");
+  ASSERT_TRUE(bool(copy)) << toText(copy.takeError());
+  EXPECT_EQ(copy->layers[0].kernels, graph.layers[0].kernels);
+}
+
 TEST(FileForms, NamesThatAreNotUtf8ArePrintedMended) {
   LayerGraph graph;
   graph.layers.resize(1);

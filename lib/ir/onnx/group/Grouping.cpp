@@ -271,6 +271,7 @@ private:
       kernel->kind = cost.kind;
       kernel->count = 0;
       kernel->product = cost.product;
+      kernel->channelsLast = cost.channelsLast;
     }
     kernel->count += cost.kernels;
     kernel->forwardFlops += Flops(cost.forwardFlops);

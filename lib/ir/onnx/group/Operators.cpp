@@ -311,11 +311,30 @@ ProductShape productShape(const View &view, LayerKind kind, double forward) {
   }
 }
 
+/// Whether `view` is a transposition that moves the last dimension to the second place: [0, 3, 1,
+/// 2] of images.
+bool bringsChannelsFirst(const View &view) {
+  const std::vector<int64_t> order = view.integers("perm");
+  if (order.size() < 4 || order[0] != 0 || order[1] != int64_t(order.size()) - 1)
+    return false;
+  for (size_t i = 2; i < order.size(); ++i)
+    if (order[i] != int64_t(i) - 1)
+      return false;
+  return true;
+}
+
+bool keepsFormat(const GraphNode &node, const Entry &entry) {
+  static const StringSet<> others = {"BatchNormalization", "Identity"};
+  return entry.kind == LayerKind::Convolution || entry.kind == LayerKind::Pooling ||
+         entry.kind == LayerKind::Elementwise || others.count(node.op);
+}
+
 } // namespace
 
 GraphFacts::GraphFacts(const Graph &graph)
     : graph(graph), weight(graph.tensors.size()), storage(graph.tensors.size()),
-      half(graph.tensors.size()), product(graph.tensors.size()) {
+      half(graph.tensors.size()), product(graph.tensors.size()),
+      channelsLast(graph.tensors.size()) {
   for (size_t id = 0; id < graph.tensors.size(); ++id) {
     weight[id] = isWeight(graph.tensors[id].role);
     storage[id] = static_cast<TensorId>(id);
@@ -336,9 +355,36 @@ GraphFacts::GraphFacts(const Graph &graph)
         storage[id] = storage[node.inputs[0]];
     }
     addHalves(node);
+    addFormat(node);
     if (takesBias(node) && !node.outputs.empty() && node.outputs[0] != noTensor)
       product[node.outputs[0]] = true;
   });
+}
+
+/// Results have the format of the first operand of their shape, as PyTorch's arithmetic chooses it;
+/// those of convolutions and windows have that of the images.
+void GraphFacts::addFormat(const GraphNode &node) {
+  const Entry *entry = findEntry(node);
+  if (!entry || node.inputs.empty() || node.inputs[0] == noTensor || node.outputs.empty() ||
+      node.outputs[0] == noTensor)
+    return;
+  const View view{node, *this};
+  const TensorId result = node.outputs[0];
+  if (node.op == "Transpose") {
+    channelsLast[result] = !channelsLast[node.inputs[0]] && bringsChannelsFirst(view);
+    return;
+  }
+  if (!keepsFormat(node, *entry))
+    return;
+  if (entry->kind == LayerKind::Convolution || entry->kind == LayerKind::Pooling) {
+    channelsLast[result] = channelsLast[node.inputs[0]];
+    return;
+  }
+  for (TensorId id : node.inputs)
+    if (id != noTensor && view.shape(id) == view.shape(result)) {
+      channelsLast[result] = channelsLast[id];
+      return;
+    }
 }
 
 /// Whether operand `index` of `node`, which is no activation, widens a result in 16 bits to fp32: a
@@ -538,6 +584,8 @@ OperatorCost costOf(const GraphNode &node, const GraphFacts &facts) {
     return costOfBias(view, std::move(cost));
   cost.kernels = kernelsOf(view, cost.kind);
   cost.product = productShape(view, cost.kind, cost.forwardFlops);
+  cost.channelsLast =
+      cost.product && entry.kind == LayerKind::Convolution && facts.channelsLast[node.inputs[0]];
   cost.convolutionBytes = convolutionBytes(view);
   countKept(view, entry, cost);
   countForwardBytes(view, cost);

@@ -22,6 +22,9 @@ public:
   std::vector<bool> half;
   /// By tensor: a matrix product, to which cuBLAS adds a bias on its way out.
   std::vector<bool> product;
+  /// By tensor: images that lie channels last, whatever the format of the plan: a transposition
+  /// moved their channels from the last dimension to the second one, and moves no bytes.
+  std::vector<bool> channelsLast;
 
   /// Elements and bytes for a batch of one; nothing for an operand that is left out.
   double elements(TensorId id) const;
@@ -32,6 +35,7 @@ public:
 private:
   bool widens(const GraphNode &node, size_t index) const;
   void addHalves(const GraphNode &node);
+  void addFormat(const GraphNode &node);
 };
 
 /// How autocast runs an operator: in 16 bits, in fp32, or in the widest type of its operands.
@@ -54,6 +58,7 @@ struct OperatorCost {
   double autocastForward = 0, autocastBackward = 0, autocastWorkspace = 0; // bytes, likewise
   double kernels = 0;                   // launched by a forward pass
   ProductShape product;                 // of a product
+  bool channelsLast = false;            // KernelWork::channelsLast
   llvm::SmallVector<TensorId, 4> keeps; // tensors kept for the backward pass
   double keepsBytes = 0;                // kept besides tensors: indices, gates
 };

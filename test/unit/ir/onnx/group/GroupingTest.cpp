@@ -177,6 +177,28 @@ TEST(Grouping, KindsFollowTheOperands) {
   EXPECT_EQ(grouped(imported(turned)).layers[0].kind, LayerKind::MatMul);
 }
 
+TEST(Grouping, TranspositionsLeaveImagesChannelsLast) {
+  auto proto = model(R"(g (float[N, 6, 6, 4] x, float[N, 4, 6, 6] z)
+                       => (float[N, 4, 4, 4] y, float[N, 4, 4, 4] v) {
+    t = Transpose <perm = [0, 3, 1, 2]> (x)
+    s = Relu(t)
+    y = Conv <kernel_shape = [3, 3], group = 4> (s, w)
+    u = Transpose <perm = [0, 2, 3, 1]> (t)
+    r = Relu(u)
+    a = Add(z, t)
+    v = Conv <kernel_shape = [3, 3], group = 4> (a, w2)
+  })");
+  weight(proto, "w", {4, 1, 3, 3});
+  weight(proto, "w2", {4, 1, 3, 3});
+  const LayerGraph layers = grouped(imported(proto));
+  std::vector<bool> found;
+  for (const Layer &layer : layers.layers)
+    for (const KernelWork &kernel : layer.kernels)
+      if (kernel.kind == LayerKind::DepthwiseConvolution)
+        found.push_back(kernel.channelsLast);
+  EXPECT_EQ(found, (std::vector<bool>{true, false})) << "a sum lies as its first operand does";
+}
+
 TEST(Grouping, RecurrentLayersCountEveryStep) {
   auto proto = model("g (float[7, N, 4] x) => (float[7, 1, N, 5] y) {"
                      " y = LSTM <hidden_size = 5> (x, w, r) }");
