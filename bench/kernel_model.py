@@ -17,6 +17,7 @@ TABLE = ROOT / "lib/cost/KernelParameters.def"
 ARCHITECTURES = ROOT / "lib/cost/Architectures.def"
 RATES = ("fp32", "tf32", "half", "bandwidth")
 SHARES = (*RATES, "convolution")
+NARROW_TILE = 8.0
 PRODUCTS = ("convolution", "depthwise-convolution", "matmul", "batched-matmul")
 
 
@@ -84,6 +85,7 @@ class Model:
             for kernel in layer.get("kernels", []):
                 rows.append((index, kernel))
                 transformed.append(layer.get("convolutionBytes", 0) > 0)
+        self.last = np.array([kernel.get("channelsLast", False) for _, kernel in rows])
         get = lambda key, default=0.0: np.array([float(k.get(key, default)) for _, k in rows])
         self.layer = np.array([index for index, _ in rows])
         self.kind = np.array([k["kind"] for _, k in rows])
@@ -106,6 +108,13 @@ def tiled(size: np.ndarray) -> np.ndarray:
     return size / (np.ceil(size / tile) * tile)
 
 
+def tiled_columns(model: Model) -> np.ndarray:
+    """The used part of the tiles over the columns; small groups have tiles of the width of a matrix instruction."""
+    narrow = (model.kind == "convolution") & (model.groups > 1) & (model.columns > 0)
+    wide = tiled(np.maximum(model.columns, 1))
+    return np.where(narrow, model.columns / np.maximum(np.ceil(model.columns / NARROW_TILE) * NARROW_TILE, 1), wide)
+
+
 def step(
     model: Model, device: Device, samples: float, precision: str, channels_last: bool,
     p: dict[str, float], shares: dict[str, float],
@@ -118,7 +127,8 @@ def step(
     units = "half" if half and device.peaks["half"] else "tf32" if precision == "tf32" and device.peaks["tf32"] else "fp32"
     computing = max(rate["fp32"], rate[units])
     depth = p[{"half": "depthHalf", "tf32": "depthTf32", "fp32": "depthFp32"}[units]]
-    first = units != "fp32" and not channels_last
+    last = model.last | channels_last
+    first = (units != "fp32") & ~last
     conv = model.kind == "convolution"
     batched = model.kind == "batched-matmul"
     depthwise = model.kind == "depthwise-convolution"
@@ -126,24 +136,27 @@ def step(
     product = model.rows > 0
     rows = np.where(batched, model.rows, model.rows * samples)
     share = np.ones(len(rows))
-    name = {"half": "convolutionFirst" if first else "convolutionHalf", "tf32": "convolutionTf32",
-            "fp32": "convolutionFp32"}[units]
-    share[conv] = p[name] * (shares["convolution"] if units == "half" else 1.0)
+    if units == "half":
+        share[conv] = np.where(last, p["convolutionHalf"], p["convolutionFirst"])[conv] * shares["convolution"]
+    else:
+        share[conv] = p["convolutionTf32" if units == "tf32" else "convolutionFp32"]
     if units == "fp32":
         share[conv & model.transformed & ~grouped] *= p["transformed"]
     share[grouped] *= p["grouped"]
     odd = np.log2(np.maximum(model.columns, 1)) % 1 > 0
-    if units == "half" and channels_last:
-        share[grouped & odd] *= p["oddGroups"]
+    if units == "half":
+        share[grouped & odd & last] *= p["oddGroups"]
     share[batched] = p["batched"]
     memory = np.full(len(rows), p["others"])
     memory[product] = 1.0
-    memory[depthwise] = p["depthwiseFirst" if half and not channels_last else "depthwise"]
+    memory[depthwise] = p["depthwise"]
+    by_filter = rate["fp32"] * np.where(half & last, p["depthwiseRateLast"], p["depthwiseRate"])
     memory[model.kind == "normalization"] = p["normalization"]
     memory[model.kind == "softmax"] = p["softmax"]
-    memory[model.kind == "elementwise"] = p["elementwise"]
+    memory[(model.kind == "elementwise") | (model.kind == "data-movement")] = p["elementwise"]
     traffic = np.where(conv & first, 1 + p["transpositions"], 1.0)
     floor, host = p["floorMicroseconds"] * 1e-6, p["hostMicroseconds"] * 1e-6
+    columns = tiled_columns(model)
     times = []
     weights = np.where(product & ~batched, model.columns * model.depth * model.groups * 4, 0.0)
     for way in ("forward", "backward"):
@@ -155,18 +168,19 @@ def step(
         by_memory = moved / (rate["bandwidth"] * memory)
         with np.errstate(divide="ignore", invalid="ignore"):
             if way == "forward":
-                used = tiled(rows) * tiled(model.columns) * model.depth / (model.depth + depth)
+                used = tiled(rows) * columns * model.depth / (model.depth + depth)
                 by_work = work / (computing * share * used)
             else:
                 # The gradient of the data is [rows, columns] x [columns, depth], that of the weights
                 # [depth, rows] x [rows, columns].
                 data = tiled(rows) * tiled(model.depth) * model.columns / (model.columns + depth)
-                other = tiled(model.depth) * tiled(model.columns) * rows / (rows + depth)
+                other = tiled(model.depth) * columns * rows / (rows + depth)
                 other = other * np.where(batched, 1.0, p["weightGradient"])
                 # With one product only, it is that of the weights.
                 both = kernels > 1
                 by_work = work / (computing * share) * np.where(both, 0.5 / data + 0.5 / other, 1 / other)
         by_work = np.where(product & ~depthwise & (work > 0), by_work, 0.0)
+        by_work = np.where(depthwise, work / by_filter, by_work)
         each = np.maximum(by_work, by_memory) + floor * count
         each = np.where(moved + work > 0, each, 0.0)
         device_time = np.bincount(model.layer, each, model.layer_count)

@@ -61,6 +61,16 @@ double tiled(double size) {
   return size / (std::ceil(size / tile) * tile);
 }
 
+/// The used part of the tiles over the columns of `kernel`. Small groups of channels have tiles of
+/// the width of a matrix instruction.
+double tiledColumns(const KernelWork &kernel) {
+  constexpr double narrow = 8;
+  const ProductShape &shape = kernel.product;
+  if (!isConvolution(kernel) || shape.groups <= 1)
+    return tiled(shape.columns);
+  return shape.columns / (std::ceil(shape.columns / narrow) * narrow);
+}
+
 /// The units that compute products.
 enum class Units { Fp32, Tf32, Half };
 
@@ -80,7 +90,7 @@ public:
         units(!rates.hasUnits ? Units::Fp32
               : isHalf        ? Units::Half
                               : Units::Tf32),
-        isFirst(setting.format == MemoryFormat::ChannelsFirst), isTransformed(isTransformed) {}
+        format(setting.format), isTransformed(isTransformed) {}
 
   Seconds forward(const KernelWork &kernel, double samples) const {
     Bytes activations = isHalf ? kernel.autocastForward : kernel.forwardBytes;
@@ -89,7 +99,7 @@ public:
     double rows = rowsOf(kernel, samples);
     if (!kernel.product)
       return timeOf(kernel, pass, shareWithoutShape(kernel.kind));
-    return timeOf(kernel, pass, usedShare(rows, kernel.product.columns, kernel.product.depth));
+    return timeOf(kernel, pass, tiledColumns(kernel) * usedShare(rows, kernel.product.depth));
   }
 
   Seconds backward(const KernelWork &kernel, double samples) const {
@@ -114,8 +124,12 @@ private:
   KernelRates rates;
   bool isHalf;
   Units units;
-  bool isFirst;
+  MemoryFormat format;
   bool isTransformed;
+
+  bool isFirst(const KernelWork &kernel) const {
+    return format == MemoryFormat::ChannelsFirst && !kernel.channelsLast;
+  }
 
   /// The share of the rate of products where nobody states their size; 0: such kernels only move
   /// bytes.
@@ -144,8 +158,9 @@ private:
     Bytes weights;
     if (kernel.product && kernel.kind != LayerKind::BatchedMatMul)
       weights = Bytes(kernel.product.columns * kernel.product.depth * kernel.product.groups * 4);
-    double traffic =
-        isConvolution(kernel) && units != Units::Fp32 && isFirst ? 1 + fitted::transpositions : 1;
+    double traffic = isConvolution(kernel) && units != Units::Fp32 && isFirst(kernel)
+                         ? 1 + fitted::transpositions
+                         : 1;
     return {work * samples,
             activations * (samples * traffic) + weights * (weightTraffic * (isHalf ? 1.5 : 1)), 1};
   }
@@ -156,20 +171,21 @@ private:
                                   : fitted::depthFp32;
   }
 
-  double usedShare(double rows, double columns, double depth) const {
-    return tiled(rows) * tiled(columns) * depth / (depth + halfDepth());
+  /// Less the share of the tiles over the columns.
+  double usedShare(double rows, double depth) const {
+    return tiled(rows) * depth / (depth + halfDepth());
   }
 
   /// The gradient of the data is a product over the columns, that of the weights over the rows.
   double backwardShare(const KernelWork &kernel, double samples, double products) const {
     const ProductShape &shape = kernel.product;
     double rows = rowsOf(kernel, samples);
-    double ofWeights = usedShare(shape.depth, shape.columns, rows);
+    double ofWeights = tiledColumns(kernel) * usedShare(shape.depth, rows);
     if (kernel.kind != LayerKind::BatchedMatMul)
       ofWeights *= fitted::weightGradient;
     if (products < 2)
       return ofWeights;
-    return 2 / (1 / usedShare(rows, shape.depth, shape.columns) + 1 / ofWeights);
+    return 2 / (1 / (tiled(shape.depth) * usedShare(rows, shape.columns)) + 1 / ofWeights);
   }
 
   double rateShare(const KernelWork &kernel) const {
@@ -177,21 +193,28 @@ private:
       return fitted::batched;
     if (!isConvolution(kernel))
       return 1;
-    double share =
-        units == Units::Half
-            ? (isFirst ? fitted::convolutionFirst : fitted::convolutionHalf) * rates.convolutionHalf
-        : units == Units::Tf32 ? fitted::convolutionTf32
-                               : fitted::convolutionFp32;
+    double share = units == Units::Half
+                       ? (isFirst(kernel) ? fitted::convolutionFirst : fitted::convolutionHalf) *
+                             rates.convolutionHalf
+                   : units == Units::Tf32 ? fitted::convolutionTf32
+                                          : fitted::convolutionFp32;
     if (kernel.product.groups <= 1)
       return units == Units::Fp32 && isTransformed ? share * fitted::transformed : share;
     bool isOdd =
-        units == Units::Half && !isFirst && std::fmod(std::log2(kernel.product.columns), 1);
+        units == Units::Half && !isFirst(kernel) && std::fmod(std::log2(kernel.product.columns), 1);
     return share * fitted::grouped * (isOdd ? fitted::oddGroups : 1);
+  }
+
+  /// Depthwise convolutions do not use matrix units: each output takes as many additions as the
+  /// filter has elements.
+  FlopsPerSecond depthwiseRate(const KernelWork &kernel) const {
+    const bool isFast = isHalf && !isFirst(kernel);
+    return rates.fp32 * (isFast ? fitted::depthwiseRateLast : fitted::depthwiseRate);
   }
 
   double bandwidthShare(const KernelWork &kernel) const {
     if (kernel.kind == LayerKind::DepthwiseConvolution)
-      return isHalf && isFirst ? fitted::depthwiseFirst : fitted::depthwise;
+      return fitted::depthwise;
     if (kernel.product)
       return 1;
     switch (kernel.kind) {
@@ -200,6 +223,7 @@ private:
     case LayerKind::Softmax:
       return fitted::softmax;
     case LayerKind::Elementwise:
+    case LayerKind::DataMovement:
       return fitted::elementwise;
     default:
       return fitted::others;
@@ -210,7 +234,9 @@ private:
     if (pass.work == Flops() && pass.moved == Bytes())
       return Seconds();
     Seconds time = pass.moved / (rates.memory * bandwidthShare(kernel));
-    if (used > 0 && kernel.kind != LayerKind::DepthwiseConvolution)
+    if (kernel.kind == LayerKind::DepthwiseConvolution)
+      time = std::max(time, pass.work / depthwiseRate(kernel));
+    else if (used > 0)
       time = std::max(time, pass.work / (rates.products * (rateShare(kernel) * used)));
     return time + Seconds(fitted::floorMicroseconds * 1e-6 * kernel.count * pass.products);
   }
@@ -239,8 +265,8 @@ KernelRates kernelRates(const DeviceType &device, Precision precision) {
     return stated.value() > 0 ? stated : peak * share;
   };
   const SustainedRates &stated = rates.sustained;
-  KernelRates result{sustained(stated.fp32, rates.fp32, shares.fp32),
-                     sustained(stated.memory, rates.memory, shares.bandwidth)};
+  const FlopsPerSecond fp32 = sustained(stated.fp32, rates.fp32, shares.fp32);
+  KernelRates result{fp32, fp32, sustained(stated.memory, rates.memory, shares.bandwidth)};
   FlopsPerSecond faster;
   if (isHalf(precision))
     faster = sustained(stated.half, rates.half(), shares.half);

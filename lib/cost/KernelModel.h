@@ -13,6 +13,7 @@ namespace heterplan {
 /// the shares of its architecture; the rate of fp32 where it has no faster units.
 struct KernelRates {
   FlopsPerSecond products;
+  FlopsPerSecond fp32; // of products, without the units of the precision
   BytesPerSecond memory;
   bool hasUnits = false;      // of the precision
   double convolutionHalf = 1; // what convolutions in 16 bits reach of what they reach elsewhere

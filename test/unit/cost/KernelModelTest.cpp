@@ -80,6 +80,61 @@ TEST(KernelModel, TransformedConvolutionsMultiplyLess) {
   EXPECT_DOUBLE_EQ(forward(plain, 64), forward(transformed, 64));
 }
 
+/// A depthwise convolution of 384 channels of 14x14 with a filter of `size` by `size`.
+Layer depthwise(double size) {
+  Layer layer = product(196, 1, size * size);
+  layer.kind = layer.kernels[0].kind = LayerKind::DepthwiseConvolution;
+  KernelWork &kernel = layer.kernels[0];
+  kernel.product.groups = 384;
+  kernel.forwardFlops = kernel.forwardFlops * 384;
+  kernel.forwardBytes = Bytes(2 * 4 * 196 * 384);
+  kernel.autocastForward = kernel.forwardBytes / 2;
+  return layer;
+}
+
+constexpr KernelSetting halfFirst{Precision::Bf16, MemoryFormat::ChannelsFirst};
+constexpr KernelSetting halfLast{Precision::Bf16, MemoryFormat::ChannelsLast};
+
+TEST(KernelModel, LargeDepthwiseFiltersAreLimitedByTheirWork) {
+  const double three = forward(depthwise(3), 256), seven = forward(depthwise(7), 256);
+  EXPECT_GT(seven, 3 * three);
+  EXPECT_LT(seven, 49. / 9 * three);
+  EXPECT_LT(forward(depthwise(7), 256, halfLast), forward(depthwise(7), 256, halfFirst));
+}
+
+TEST(KernelModel, ImagesThatLieChannelsLastIgnoreTheFormatOfThePlan) {
+  Layer layer = depthwise(7), convolution = product(3136, 64, 576);
+  convolution.kind = convolution.kernels[0].kind = LayerKind::Convolution;
+  for (Layer *each : {&layer, &convolution}) {
+    const double last = forward(*each, 64, halfLast);
+    EXPECT_LT(last, forward(*each, 64, halfFirst));
+    each->kernels[0].channelsLast = true;
+    EXPECT_DOUBLE_EQ(forward(*each, 64, halfFirst), last);
+  }
+}
+
+TEST(KernelModel, SmallGroupsHaveNarrowTiles) {
+  auto grouped = [](double width) {
+    Layer layer = product(3136, width, 9 * width);
+    layer.kind = layer.kernels[0].kind = LayerKind::Convolution;
+    layer.kernels[0].product.groups = 32;
+    layer.kernels[0].forwardBytes = layer.kernels[0].backwardBytes = Bytes(1);
+    return forward(layer, 4096) / layer.kernels[0].forwardFlops.value();
+  };
+  EXPECT_GT(grouped(4), 1.9 * grouped(8)) << "half of a tile is not used";
+  EXPECT_LT(grouped(8), 2 * grouped(32));
+}
+
+TEST(KernelModel, MovesTakeAsLongAsAdditions) {
+  Layer layer = product(1, 64, 64);
+  layer.kernels[0] = {};
+  layer.kernels[0].kind = LayerKind::Elementwise;
+  layer.kernels[0].forwardBytes = Bytes(1e8);
+  const double addition = forward(layer, 64);
+  layer.kernels[0].kind = LayerKind::DataMovement;
+  EXPECT_DOUBLE_EQ(forward(layer, 64), addition);
+}
+
 TEST(KernelModel, KernelsOfALayerAddUp) {
   Layer layer = product(1024, 4096, 4096);
   double alone = forward(layer, 64);
