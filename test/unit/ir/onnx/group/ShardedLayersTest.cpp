@@ -20,9 +20,10 @@ TensorId addBlock(GraphBuilder &b, TensorId x, const std::string &name) {
   const auto weight = [&](const char *what, int64_t rows, int64_t columns) {
     return b.parameter(name + what, {rows, columns});
   };
-  TensorId y = b.node(name + "norm", "LayerNormalization",
-                      {x, b.parameter(name + "scale", {width}), b.parameter(name + "bias", {width})},
-                      batched({tokens, width}));
+  TensorId y =
+      b.node(name + "norm", "LayerNormalization",
+             {x, b.parameter(name + "scale", {width}), b.parameter(name + "bias", {width})},
+             batched({tokens, width}));
   y = b.node(name + "up", "MatMul", {y, weight("u", width, 4 * width)},
              batched({tokens, 4 * width}));
   y = b.node(name + "relu", "Relu", {y}, batched({tokens, 4 * width}));
@@ -88,8 +89,8 @@ TEST_F(LongSequence, IsCastBeforeItIsGatheredForProducts) {
   const ModelShard divided = shard(SequenceParallel::Auto);
   std::map<std::string, bool> casts;
   for (const GraphNode &node : divided.local.graph.nodes)
-    if (auto op = shardOperator(node); op == ShardOperator::ShardGather ||
-                                       op == ShardOperator::ShardGatherSum)
+    if (auto op = shardOperator(node);
+        op == ShardOperator::ShardGather || op == ShardOperator::ShardGatherSum)
       casts[node.name] = node.attributes.count(halfAttribute);
   const std::map<std::string, bool> expected = {{"a.norm/ShardGatherSum", true},
                                                 {"b.norm/ShardGatherSum", true},
