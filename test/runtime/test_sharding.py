@@ -99,6 +99,11 @@ def reshape(wanted: list[int], *shape: int) -> Case:
     return lambda b: b.node("Reshape", known(b, *shape), b.constant("shape", wanted))
 
 
+def is_nan(b: Builder) -> str:
+    x = known(b, 4, 8)
+    return b.node("Where", b.node("IsNaN", x), b.constant("zero", 0.0, "float32"), x)
+
+
 def rms_normalization(b: Builder) -> str:
     return b.node("RMSNormalization", known(b, 4, 8), b.weight("w", 8), axis=-1)
 
@@ -187,7 +192,7 @@ CASES: dict[str, list[Case]] = {
     "Where": [lambda b: b.node("Where", flag(b, 1, 8), known(b, 4, 8), known(b, 4, 1))],
     "Clip": [lambda b: b.node("Clip", known(b, 4, 8), b.constant("low", -0.5, "float32"))],
     "Cast": [unary("Cast", to=TensorProto.DOUBLE)],
-    "IsNaN": [lambda b: b.node("Where", b.node("IsNaN", known(b, 4, 8)), b.constant("zero", 0.0, "float32"), known(b, 4, 8))],
+    "IsNaN": [is_nan],
     "CastLike": [lambda b: b.node("CastLike", known(b, 4, 8), known(b, 4, 1))],
     "PRelu": [lambda b: b.node("PRelu", known(b, 4, 8), b.weight("slope", 8))],
     "Mod": [lambda b: b.node("Mod", known(b, 4, 8), b.node("Exp", known(b, 4, 8)), fmod=1)],

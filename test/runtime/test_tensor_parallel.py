@@ -125,6 +125,10 @@ def transformers(name: str) -> Callable[[Path], Path]:
                 num_hidden_layers=1, hidden_size=256, num_attention_heads=8, num_key_value_heads=2,
                 intermediate_size=512, max_position_embeddings=32,
             ),
+            "long-llama": lambda: zoo.llama(
+                length=128, num_hidden_layers=2, hidden_size=64, num_attention_heads=4, num_key_value_heads=2,
+                intermediate_size=128, max_position_embeddings=128,
+            ),
             "t5": lambda: zoo.t5(d_model=128, d_kv=32, d_ff=512, num_layers=1, num_heads=4),
             "resnet": lambda: zoo.resnet(
                 16, embedding_size=64, hidden_sizes=[128, 256], depths=[1, 1], layer_type="basic"
@@ -160,6 +164,23 @@ def test_trains_as_one_process(name: str, tmp_path: Path) -> None:
     build, layout, compiling, running = CASES[name]
     plan = compile_plan(build(tmp_path / "model.onnx"), tmp_path, layout, *compiling)
     assert calls(plan), "no layer is divided"
+    check(plan, layout, tmp_path, *running)
+
+
+# The layout, and options of compile and of run, of a model whose norms are divided along the sequence.
+LONG: dict[str, tuple[Layout, tuple[object, ...], tuple[object, ...]]] = {
+    "one-stage": (FOUR, (), PIECE),
+    "stages": (PIPELINE, ("--recompute", "always"), ()),
+    "zero3": (REPLICAS, ("--shard-state", "parameters"), ()),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_sequences_are_divided(name: str, tmp_path: Path) -> None:
+    layout, compiling, running = LONG[name]
+    model = transformers("long-llama")(tmp_path / "model.onnx")
+    plan = compile_plan(model, tmp_path, layout, "--optimizer", "adam", *compiling)
+    assert {"reduce_scatter", "gather_sum"} <= calls(plan)
     check(plan, layout, tmp_path, *running)
 
 
