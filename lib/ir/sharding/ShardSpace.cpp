@@ -96,20 +96,6 @@ private:
     });
   }
 
-  /// Whether shards have parts of an axis along which the samples lie, too.
-  bool dividesRows(const GraphNode &node, const ShardStrategy &strategy) const {
-    const auto isAlongSamples = [&](TensorId id, const ShardState &state) {
-      return state.isSharded() && graph.tensors[id].shape[state.axis].perSample != 0;
-    };
-    for (size_t i = 0; i < strategy.operands.size(); ++i)
-      if (isAlongSamples(node.inputs[i], strategy.operands[i]))
-        return true;
-    for (size_t i = 0; i < strategy.results.size(); ++i)
-      if (isAlongSamples(node.outputs[i], strategy.results[i]))
-        return true;
-    return false;
-  }
-
   void followAll() {
     for (; !queue.empty(); queue.pop_front())
       follow(queue.front().first, queue.front().second);
@@ -145,15 +131,32 @@ private:
     return !state.isSharded() || is_contained(known, state) || known.size() < mostStatesOfTensor;
   }
 
+  /// Calls `use` with the operands and the results of `node`, and their states.
+  template <typename Use>
+  static void eachState(const GraphNode &node, const ShardStrategy &strategy, Use use) {
+    for (size_t i = 0; i < strategy.operands.size(); ++i)
+      if (node.inputs[i] != noTensor)
+        use(node.inputs[i], strategy.operands[i]);
+    for (size_t i = 0; i < strategy.results.size(); ++i)
+      if (node.outputs[i] != noTensor)
+        use(node.outputs[i], strategy.results[i]);
+  }
+
   /// Whether its states are known, or there is room for them.
   bool admits(const GraphNode &node, const ShardStrategy &strategy) const {
-    for (size_t i = 0; i < strategy.operands.size(); ++i)
-      if (node.inputs[i] != noTensor && !admits(node.inputs[i], strategy.operands[i]))
-        return false;
-    for (size_t i = 0; i < strategy.results.size(); ++i)
-      if (node.outputs[i] != noTensor && !admits(node.outputs[i], strategy.results[i]))
-        return false;
-    return true;
+    bool all = true;
+    eachState(node, strategy,
+              [&](TensorId id, const ShardState &state) { all &= admits(id, state); });
+    return all;
+  }
+
+  /// Whether shards have parts of an axis along which the samples lie, too.
+  bool dividesRows(const GraphNode &node, const ShardStrategy &strategy) const {
+    bool any = false;
+    eachState(node, strategy, [&](TensorId id, const ShardState &state) {
+      any |= state.isSharded() && graph.tensors[id].shape[state.axis].perSample != 0;
+    });
+    return any;
   }
 
   void add(TensorId id, const ShardState &state) {
@@ -185,12 +188,7 @@ private:
         continue;
       }
       known.push_back(*strategy);
-      for (size_t i = 0; i < strategy->operands.size(); ++i)
-        if (node.inputs[i] != noTensor)
-          add(node.inputs[i], strategy->operands[i]);
-      for (size_t i = 0; i < strategy->results.size(); ++i)
-        if (node.outputs[i] != noTensor)
-          add(node.outputs[i], strategy->results[i]);
+      eachState(node, *strategy, [&](TensorId id, const ShardState &state) { add(id, state); });
     }
   }
 };
