@@ -2,6 +2,8 @@
 // heterplan_runtime.shards.Shards.
 #include "codegen/Operators.h"
 
+#include "ir/sharding/ShardConversions.h"
+
 #include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
@@ -21,7 +23,7 @@ Expression emitShard(NodeEmitter &e) {
     arguments.push_back(std::to_string(e.integer("axis", 0)));
     arguments.push_back(python::tuple(e.integers("segments")));
   }
-  if (e.integer("half", 0))
+  if (e.integer(halfAttribute, 0))
     arguments.push_back("half=True");
   return python::call("self.shards." + method, arguments);
 }

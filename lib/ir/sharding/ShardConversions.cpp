@@ -1,5 +1,7 @@
 #include "ir/sharding/ShardConversions.h"
 
+#include "ir/NodeAttributes.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
@@ -74,6 +76,10 @@ std::optional<ShardOperator> shardOperator(const GraphNode &node) {
 const char *nameOf(ShardCollective collective) {
   static constexpr const char *names[] = {"none", "all-reduce", "all-gather", "reduce-scatter"};
   return names[static_cast<int>(collective)];
+}
+
+bool castsToHalf(const GraphNode &node) {
+  return node.domain == shardDomain && integerAttribute(node, halfAttribute);
 }
 
 ShardCollective forwardCollective(ShardOperator op) { return factsOf(op).forward; }

@@ -18,6 +18,10 @@ const char *nameOf(ShardOperator op);
 /// The operator of a node of the domain "heterplan"; nothing for other nodes.
 std::optional<ShardOperator> shardOperator(const GraphNode &node);
 constexpr const char *shardDomain = "heterplan";
+/// An attribute of these operators: they cast their operand if autocast is on.
+constexpr const char *halfAttribute = "half";
+/// Whether `node` is one of them and has it.
+bool castsToHalf(const GraphNode &node);
 
 ShardCollective forwardCollective(ShardOperator op);
 ShardCollective backwardCollective(ShardOperator op);

@@ -4,9 +4,9 @@
 #include "ir/Bias.h"
 #include "ir/Bodies.h"
 #include "ir/ModuleWeights.h"
-#include "ir/NodeAttributes.h"
 #include "ir/onnx/group/OperatorWork.h"
 #include "ir/onnx/group/Roles.h"
+#include "ir/sharding/ShardConversions.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
@@ -479,7 +479,7 @@ AutocastRule autocastRule(const GraphNode &node) {
                                      "SoftmaxCrossEntropyLoss",
                                      "NegativeLogLikelihoodLoss",
                                      "RMSNormalization"};
-  if (half.count(node.op) || integerAttribute(node, halfAttribute))
+  if (half.count(node.op) || castsToHalf(node))
     return AutocastRule::Half;
   return single.count(node.op) ? AutocastRule::Single : AutocastRule::Widest;
 }

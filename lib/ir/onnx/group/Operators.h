@@ -41,8 +41,6 @@ private:
 /// How autocast runs an operator: in 16 bits, in fp32, or in the widest type of its operands.
 enum class AutocastRule { Half, Single, Widest };
 AutocastRule autocastRule(const GraphNode &node);
-/// An attribute of operators of shardDomain that casts their operand if autocast is on.
-constexpr const char *halfAttribute = "half";
 
 /// Costs of one node for a batch of one.
 struct OperatorCost {

@@ -16,6 +16,15 @@ OperatorCost costOfOne(const std::string &text) {
   return costOf(graph.nodes.back(), GraphFacts(graph));
 }
 
+TEST(Operators, CastIfShardsSayThatTheyDo) {
+  GraphNode node;
+  node.op = "ShardGather";
+  node.attributes["half"] = int64_t(1);
+  EXPECT_EQ(autocastRule(node), AutocastRule::Widest) << "an operator of a model";
+  node.domain = "heterplan";
+  EXPECT_EQ(autocastRule(node), AutocastRule::Half);
+}
+
 TEST(Operators, KeepWhatAutogradKeeps) {
   EXPECT_TRUE(costOfOne("Add(y, x)").keeps.empty());
   EXPECT_EQ(costOfOne("Relu(y)").keeps.size(), 1u);
