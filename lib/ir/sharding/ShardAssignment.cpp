@@ -85,8 +85,8 @@ struct Label {
 };
 
 /// Labels of the shortest times with which others are compared. With 4 of them the blocks of a
-/// Llama of 70 billion parameters keep up to 1.3 times as many labels as with 16; with 64 a search
-/// takes 1.6 times as long.
+/// Llama of 70 billion parameters keep up to 1.2 times as many labels as with 16; with 64 a search
+/// takes 1.6 to 2 times as long.
 constexpr size_t comparedLabels = 16;
 
 class AssignmentSearch {

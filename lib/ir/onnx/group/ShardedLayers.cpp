@@ -18,16 +18,8 @@ namespace heterplan {
 namespace {
 
 constexpr FlopsPerSecond referencePeak(1e14);
-
-ShardMachine referenceMachine(int degree) {
-  ShardMachine machine;
-  machine.degree = degree;
-  machine.batch = 8;
-  machine.link = BytesPerSecond(300e9);
-  machine.memory = BytesPerSecond(3e12);
-  machine.parameterPasses = 8; // of gradients that are accumulated, and of an optimizer
-  return machine;
-}
+constexpr BytesPerSecond referenceMemory(3e12);
+constexpr int64_t referenceBatch = 8;
 
 /// The latency of a collective: 10 µs, or a thousandth of the time of the model if that is less. A
 /// tiny model is divided like a larger one of its form.
@@ -36,6 +28,17 @@ Seconds latencyFor(const std::vector<Seconds> &nodeTimes) {
   for (Seconds each : nodeTimes)
     all += each;
   return std::min(Seconds(10e-6), all / 1000);
+}
+
+ShardMachine referenceMachine(int degree, const std::vector<Seconds> &nodeTimes) {
+  ShardMachine machine;
+  machine.degree = degree;
+  machine.batch = referenceBatch;
+  machine.link = BytesPerSecond(300e9);
+  machine.latency = latencyFor(nodeTimes);
+  machine.memory = referenceMemory;
+  machine.parameterPasses = 8; // of gradients that are accumulated, and of an optimizer
+  return machine;
 }
 
 /// Bytes of the larger side of a collective, which is the whole tensor.
@@ -142,26 +145,25 @@ struct Division {
   const LayerGraph &whole;
   SequenceParallel sequence;
   const StringSet<> &boundaries = none; // the nodes that each shard computes as a whole
+  const std::vector<Seconds> times =
+      nodeTimes(graph, referenceBatch, referencePeak, referenceMemory);
 
   static inline const StringSet<> none;
 };
 
-ShardAssignment assignmentOf(const Division &asked, ShardMachine &machine) {
+ShardAssignment assignmentOf(const Division &asked, const ShardMachine &machine) {
   const bool alongSequence = asked.sequence != SequenceParallel::Never;
   ShardSpace space = shardSpace(asked.graph, machine.degree,
                                 alongSequence ? ShardBegin::WeightsAndSums : ShardBegin::Weights);
   for (size_t i = 0; i < asked.graph.nodes.size(); ++i)
     if (asked.boundaries.contains(asked.graph.nodes[i].name))
       space.strategies[i].resize(1);
-  std::vector<Seconds> times = nodeTimes(asked.graph, machine.batch, referencePeak, machine.memory);
-  machine.latency = latencyFor(times);
-  return bestAssignment({asked.graph, std::move(space), std::move(times), machine});
+  return bestAssignment({asked.graph, std::move(space), asked.times, machine});
 }
 
 Expected<ModelShard> shardOf(const Division &asked, int degree) {
-  ShardMachine machine = referenceMachine(degree);
-  ShardAssignment best = assignmentOf(asked, machine);
-  Expected<LocalGraph> local = localGraph(asked.graph, best, machine);
+  const ShardMachine machine = referenceMachine(degree, asked.times);
+  Expected<LocalGraph> local = localGraph(asked.graph, assignmentOf(asked, machine), machine);
   if (!local)
     return local.takeError();
   castBeforeGathers(local->graph);
