@@ -124,15 +124,15 @@ void show(const Model &model, const Shards &shards, size_t format, int64_t batch
 
 /// The layers of a shard, if they are asked for.
 Expected<Shards> shardsOf(const Model &model, const ImportCommand &command) {
+  SequenceParallel sequence = SequenceParallel::Auto;
+  if (Error error = readChoice("--sequence-parallel", command.sequenceParallel, sequence))
+    return error;
   if (command.tensorParallel.empty())
     return std::nullopt;
   Expected<int64_t> degree =
       wholeOption("--tensor-parallel", command.tensorParallel, 2, 2, mostShards);
   if (!degree)
     return degree.takeError();
-  SequenceParallel sequence = SequenceParallel::Auto;
-  if (Error error = readChoice("--sequence-parallel", command.sequenceParallel, sequence))
-    return error;
   if (Error error = checkOperators(model))
     return error;
   return shardLayers(*model.graph, model.layers, int(*degree), sequence);
