@@ -362,7 +362,9 @@ class Stages:
 
     def balanced(self, begin, end, group: Group, micro_batches: int, in_flight: int, way: Way) -> Shares | None:
         """Balanced shares over several classes: each device gets one sample; each further sample
-        goes to the device that would finish first. If several would, it goes to the last class."""
+        goes to the device that would finish first. If several would, it goes to the last class.
+        Other shares may be faster where times fall: then the fastest ones in which devices of a
+        class have even shares, with the fewest samples on the first classes."""
         size = -(-self.request.batch // micro_batches)
         devices = self.machines.size(group)
         segments = self.segments(begin, end, way, -(-size // devices), in_flight)
@@ -383,6 +385,16 @@ class Stages:
                 return None
             first = min(free, key=lambda kind: (done(kind, min(shares[kind]) + 1), -kind))
             shares[first][shares[first].index(min(shares[first]))] += 1
+
+        def slowest(found) -> float:
+            return max(done(kind, samples) for kind, own in found.items() for samples in own)
+
+        kinds = list(shares)
+        for sums in product(*(range(len(shares[kind]), size + 1) for kind in kinds)):
+            if sum(sums) == size:
+                other = {kind: even(of, len(shares[kind])) for kind, of in zip(kinds, sums)}
+                if all(fits(kind, max(own)) for kind, own in other.items()) and slowest(other) < slowest(shares):
+                    shares = other
         return tuple(tuple(sorted(shares.get(kind, ()), reverse=True)) for kind in range(len(group.parts)))
 
     def documented(

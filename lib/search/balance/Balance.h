@@ -33,4 +33,10 @@ std::vector<std::vector<int64_t>> balance(const std::vector<EqualDevices> &class
 std::vector<std::vector<int64_t>> balanceOneByOne(const std::vector<EqualDevices> &classes,
                                                   int64_t samples);
 
+/// The shares of balanceOneByOne(), unless times fall so that others are faster whose devices of a
+/// class have even shares: then the fastest of these, of equally fast ones that with the fewest
+/// samples on the first classes. Micro-batches of more than 512 samples are divided one by one.
+std::vector<std::vector<int64_t>> balanceAnyTimes(const std::vector<EqualDevices> &classes,
+                                                  int64_t samples);
+
 } // namespace heterplan

@@ -37,6 +37,17 @@ std::vector<std::vector<int>> countForbidden(const Problem &problem) {
   return forbidden;
 }
 
+/// For each type and position, how many layers before it may take less time for more samples.
+std::vector<std::vector<int>> countFalling(const Problem &problem) {
+  std::vector<std::vector<int>> falling;
+  for (const DeviceType &type : problem.cluster.types) {
+    std::vector<int> &counts = falling.emplace_back(1, 0);
+    for (const Layer &layer : problem.graph.layers)
+      counts.push_back(counts.back() + problem.costs->mayFall(layer, type));
+  }
+  return falling;
+}
+
 /// For each position, where a stage that begins there has to end at the latest, so that it has no
 /// two layers that are to be apart.
 std::vector<int> farthestEnds(const Problem &problem) {
@@ -91,7 +102,7 @@ StageEvaluator::StageEvaluator(const Problem &problem, const SearchSpace &space)
       problem(problem), space(space),
       modes(listModes(problem.request, space.rules.savesMemory(), 2)),
       modesOfOne(listModes(problem.request, space.rules.savesMemory(), 1)), byTime(modes),
-      byTimeOfOne(modesOfOne), forbidden(countForbidden(problem)),
+      byTimeOfOne(modesOfOne), forbidden(countForbidden(problem)), falling(countFalling(problem)),
       farthestEnd(farthestEnds(problem)) {
   sortByTime(byTime);
   sortByTime(byTimeOfOne);
@@ -232,10 +243,14 @@ StageEvaluator::Balanced StageEvaluator::balanceSamples(LayerRange range, int mi
     times.push_back(timeOn(type));
     classes.push_back({count, most, times.back()});
   }
+  const bool anyFall = any_of(option.devices.counts, [&](const auto &each) {
+    return falling[each.first][range.end] > falling[each.first][range.begin];
+  });
   Balanced result;
-  result.shares = balance(classes, batch);
+  result.shares = (anyFall ? balanceAnyTimes : balance)(classes, batch);
   for (size_t i = 0; i < result.shares.size(); ++i)
-    result.isLimited |= result.shares[i].front() == classes[i].mostSamples;
+    result.isLimited |= anyFall ? classes[i].mostSamples < batch
+                                : result.shares[i].front() == classes[i].mostSamples;
   return result;
 }
 

@@ -136,6 +136,7 @@ private:
   std::vector<ExecutionMode> modes, modesOfOne;   // the simplest first
   std::vector<ExecutionMode> byTime, byTimeOfOne; // the fastest first
   std::vector<std::vector<int>> forbidden; // [type][position]: pins against it before position
+  std::vector<std::vector<int>> falling;   // the same: layers whose times may fall
   std::vector<int> farthestEnd; // by position: end of the longest stage there without a separation
 };
 

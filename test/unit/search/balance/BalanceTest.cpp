@@ -71,6 +71,17 @@ TEST(Balance, SamplesOneByOneWhereTimesFall) {
   EXPECT_TRUE(balanceOneByOne({{1, 3, fast}, {1, 2, slow}}, 6).empty()) << "memory";
 }
 
+/// Two samples take a device less than one, so that one by one gives the slow devices too few.
+TEST(Balance, FasterSharesWhereTimesFall) {
+  auto measured = [](int64_t n) { return std::array{0.0, 5.0, 4.7, 13.5, 17.2, 21.6}[n]; };
+  auto fast = [&](int64_t n) { return measured(n) / 1.25; };
+  auto slow = [&](int64_t n) { return measured(n) / 0.8; };
+  const std::vector<EqualDevices> classes = {{2, 5, slow}, {2, 5, fast}};
+  EXPECT_EQ(balanceOneByOne(classes, 7), (std::vector<std::vector<int64_t>>{{2, 1}, {2, 2}}));
+  EXPECT_EQ(balanceAnyTimes(classes, 7), (std::vector<std::vector<int64_t>>{{2, 2}, {2, 1}}));
+  EXPECT_TRUE(balanceAnyTimes({{1, 3, fast}, {1, 2, slow}}, 6).empty()) << "memory";
+}
+
 TEST(Balance, flatTimesAndHugeBatchesEnd) {
   auto flat = [](int64_t) { return 1.0; };
   EXPECT_EQ(
@@ -181,4 +192,68 @@ TEST(Balance, devicesOfOneSpeedDifferByOneSample) {
   for (const auto &own : shares)
     EXPECT_LE(own.front() - own.back(), 1);
   EXPECT_EQ(sum(shares), 50);
+}
+
+namespace {
+/// Devices of several classes whose times are drawn at random.
+struct MeasuredClass {
+  int count;
+  int64_t most;
+  std::vector<double> times; // by samples
+};
+
+std::vector<MeasuredClass> drawMeasured(std::mt19937_64 &random) {
+  std::vector<MeasuredClass> classes(1 + random() % 3);
+  for (MeasuredClass &each : classes) {
+    each.count = 1 + int(random() % 3);
+    each.most = 1 + int64_t(random() % 12);
+    for (int64_t samples = 0; samples <= 12; ++samples)
+      each.times.push_back(double(random() % 20 + 2 * uint64_t(samples)));
+  }
+  return classes;
+}
+
+/// The least time of the slowest device over all even shares of each class, by trying them.
+double bestEven(const std::vector<MeasuredClass> &classes, int64_t samples, size_t first = 0) {
+  if (first == classes.size())
+    return samples == 0 ? 0 : INFINITY;
+  const MeasuredClass &own = classes[first];
+  double best = INFINITY;
+  for (int64_t taken = own.count; taken <= samples; ++taken) {
+    double slowest = 0;
+    for (int device = 0; device < own.count; ++device) {
+      const int64_t share = (taken + device) / own.count;
+      slowest = std::max(slowest, share <= own.most ? own.times[size_t(share)] : INFINITY);
+    }
+    best = std::min(best, std::max(slowest, bestEven(classes, samples - taken, first + 1)));
+  }
+  return best;
+}
+} // namespace
+
+TEST(Balance, anyTimesEqualsBruteForceOfEvenShares) {
+  std::mt19937_64 random(45);
+  int better = 0;
+  for (int i = 0; i < 500; ++i) {
+    const std::vector<MeasuredClass> measured = drawMeasured(random);
+    std::vector<std::function<double(int64_t)>> times;
+    for (const MeasuredClass &each : measured)
+      times.push_back([&](int64_t samples) { return each.times[size_t(samples)]; });
+    std::vector<EqualDevices> classes;
+    for (size_t k = 0; k < measured.size(); ++k)
+      classes.push_back({measured[k].count, measured[k].most, times[k]});
+    const int64_t samples = 1 + int64_t(random() % 12);
+    auto slowest = [&](const std::vector<std::vector<int64_t>> &shares) {
+      double most = shares.empty() ? INFINITY : 0;
+      for (size_t k = 0; k < shares.size(); ++k)
+        for (int64_t share : shares[k])
+          most = std::max(most, times[k](share));
+      return most;
+    };
+    const auto shares = balanceAnyTimes(classes, samples);
+    ASSERT_EQ(slowest(shares), bestEven(measured, samples)) << i;
+    ASSERT_TRUE(shares.empty() || sum(shares) == samples) << i;
+    better += slowest(shares) < slowest(balanceOneByOne(classes, samples));
+  }
+  EXPECT_GT(better, 50) << "the cases say something";
 }
