@@ -83,6 +83,7 @@ private:
 
   // Order
   void start(const std::optional<Placement> &placement);
+  void keepFew(std::vector<int> &indices) const;
   void beam(int choice);
   void bestFirst(double workShare);
   Solution solve();
