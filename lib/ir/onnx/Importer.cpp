@@ -9,6 +9,7 @@
 #include "ir/onnx/group/Roles.h"
 #include "ir/onnx/normalize/AttentionFusion.h"
 #include "ir/onnx/normalize/Identities.h"
+#include "ir/onnx/normalize/NormFusion.h"
 #include "ir/onnx/normalize/RecurrentWeights.h"
 #include "ir/onnx/normalize/Simplification.h"
 #include "ir/onnx/read/ExporterTraces.h"
@@ -108,6 +109,7 @@ public:
     takeModuleWeights(file.graph);
     removeIdentities(file.graph, evaluations);
     fuseActivations(file.graph);
+    fuseNormalizations(file.graph);
     fuseAttention(file.graph, evaluations);
     dropShapeOperands(file.graph);
     prune(file.graph);

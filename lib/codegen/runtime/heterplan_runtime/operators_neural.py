@@ -174,10 +174,9 @@ def layer_normalization(
 def rms_normalization(
     x: Tensor, scale: Tensor, *, axis: int = -1, epsilon: float = 1e-5
 ) -> Tensor:
-    axes = tuple(range(axis % x.dim(), x.dim()))
-    precise = x.to(torch.promote_types(x.dtype, torch.float32))
-    inverse = (precise.square().mean(dim=axes, keepdim=True) + epsilon).rsqrt()
-    return (precise * inverse).to(x.dtype) * scale
+    """PyTorch has one kernel for both of one type."""
+    x = x.to(torch.promote_types(x.dtype, scale.dtype))
+    return F.rms_norm(x, x.shape[axis % x.dim() :], scale, epsilon)
 
 
 def group_normalization(

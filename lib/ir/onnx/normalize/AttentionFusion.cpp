@@ -2,6 +2,7 @@
 
 #include "ir/NodeAttributes.h"
 #include "ir/onnx/fold/FoldingSupport.h"
+#include "ir/onnx/normalize/Origins.h"
 #include "ir/onnx/read/FreshNames.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -38,50 +39,6 @@ struct Attention {
   SmallVector<Mask, 2> masks;
 };
 
-/// The producer, the uses and the parameters of each tensor.
-class Origins {
-public:
-  explicit Origins(const Graph &graph)
-      : graph(graph), producer(graph.tensors.size(), nullptr), uses(graph.tensors.size()),
-        trained(graph.tensors.size()) {
-    for (size_t id = 0; id < trained.size(); ++id)
-      trained[id] = isWeight(graph.tensors[id].role);
-    for (const GraphNode &node : graph.nodes)
-      for (TensorId id : node.outputs)
-        if (id != noTensor) {
-          producer[id] = &node;
-          trained[id] =
-              any_of(node.inputs, [&](TensorId each) { return each != noTensor && trained[each]; });
-        }
-    for (TensorId id : graph.outputs)
-      ++uses[id];
-    for (const GraphNode &node : reverse(graph.nodes))
-      if (any_of(node.outputs, [&](TensorId id) { return id != noTensor && uses[id]; }))
-        for (TensorId id : node.inputs)
-          if (id != noTensor)
-            ++uses[id];
-  }
-
-  /// The node that computes `id`; null if it is no operator `op` of ONNX.
-  const GraphNode *made(TensorId id, StringRef op) const {
-    const GraphNode *node = id == noTensor ? nullptr : producer[id];
-    return node && node->op == op && node->domain.empty() && !node->inputs.empty() &&
-                   !is_contained(node->inputs, noTensor)
-               ? node
-               : nullptr;
-  }
-  /// By nodes whose results are used, and as a result of the model.
-  bool isUsed(TensorId id, int times) const { return uses[id] == times; }
-  /// Computed from parameters.
-  bool isTrained(TensorId id) const { return trained[id]; }
-
-private:
-  const Graph &graph;
-  std::vector<const GraphNode *> producer;
-  std::vector<int> uses;
-  std::vector<bool> trained;
-};
-
 class AttentionFinder {
 public:
   AttentionFinder(const Graph &graph, const Origins &origins) : graph(graph), origins(origins) {}
@@ -113,7 +70,7 @@ private:
     if (const GraphNode *guard = origins.made(id, "Where")) {
       const GraphNode *isNan = origins.made(guard->inputs[0], "IsNaN");
       softmax = origins.made(guard->inputs[2], "Softmax");
-      if (!isNan || isNan->inputs[0] != guard->inputs[2] || !isNumber(guard->inputs[1], 0) ||
+      if (!isNan || isNan->inputs[0] != guard->inputs[2] || !origins.isNumber(guard->inputs[1], 0) ||
           !origins.isUsed(guard->inputs[2], 2) || !origins.isUsed(guard->inputs[0], 1))
         return nullptr;
     }
@@ -149,7 +106,7 @@ private:
   /// Reads on behind `node`, which masks its operand `scores`.
   bool readMasked(const GraphNode &node, size_t scores, const Mask &mask, Attention &found,
                   int steps) const {
-    const bool isHiding = mask.fill != noTensor && numberOf(mask.fill).value_or(0) <= hidden;
+    const bool isHiding = mask.fill != noTensor && origins.numberOf(mask.fill).value_or(0) <= hidden;
     const TensorId id = mask.added != noTensor ? mask.added : mask.condition;
     if ((mask.added == noTensor && !isHiding) || origins.isTrained(id) ||
         graph.tensors[id].dynamic || shape(node.outputs[0]) != shape(node.inputs[scores]))
@@ -170,8 +127,8 @@ private:
     mask.added = id;
     const GraphNode *where = origins.made(id, "Where");
     for (size_t shown : {1, 2})
-      if (where && isNumber(where->inputs[shown], 0) &&
-          numberOf(where->inputs[3 - shown]).value_or(0) <= hidden)
+      if (where && origins.isNumber(where->inputs[shown], 0) &&
+          origins.numberOf(where->inputs[3 - shown]).value_or(0) <= hidden)
         return {id, where->inputs[0], where->inputs[3 - shown], shown == 1};
     return mask;
   }
@@ -190,25 +147,14 @@ private:
   /// The tensor and the factor, a number, whose product is `id`.
   std::optional<std::pair<TensorId, double>> scaledBy(TensorId id) const {
     if (const GraphNode *quotient = origins.made(id, "Div"))
-      if (auto number = numberOf(quotient->inputs[1]); number && *number > 0)
+      if (auto number = origins.numberOf(quotient->inputs[1]); number && *number > 0)
         return std::pair(quotient->inputs[0], 1 / *number);
     if (const GraphNode *product = origins.made(id, "Mul"))
       for (size_t side : {1, 0})
-        if (auto number = numberOf(product->inputs[side]); number && *number > 0)
+        if (auto number = origins.numberOf(product->inputs[side]); number && *number > 0)
           return std::pair(product->inputs[1 - side], *number);
     return std::nullopt;
   }
-
-  /// The value of a constant of one element.
-  std::optional<double> numberOf(TensorId id) const {
-    const GraphTensor &tensor = graph.tensors[id];
-    if (tensor.role != TensorRole::Constant || !tensor.data || !isFloating(tensor.type) ||
-        !folding::isComputable(tensor.data->type) ||
-        tensor.data->bytes.size() != static_cast<size_t>(sizeOf(tensor.data->type)))
-      return std::nullopt;
-    return folding::loadReal(*tensor.data, 0);
-  }
-  bool isNumber(TensorId id, double value) const { return numberOf(id) == value; }
 
   /// Samples, alone or times heads, come first in all operands, and nothing is broadcast.
   bool hasShapes(const GraphNode &node, const Attention &found) const {
