@@ -201,7 +201,7 @@ StageMemory::Frame StageMemory::frameOf(LayerRange range, int replicas, bool rec
     frame.model.workspace += received.forward + received.backward + frame.sent.backward;
     frame.model.fixed += received.fixed + received.fixedGradient + frame.sent.fixedGradient;
   }
-  (recomputes ? frame.model.fixed : frame.weightsInFlight) += weights;
+  (gathers && !recomputes ? frame.weightsInFlight : frame.model.fixed) += weights;
   return frame;
 }
 

@@ -77,9 +77,9 @@ Bytes StageMemoryReevaluator::slicedParameters(const ReevaluatedStage &facts) co
          part(facts.wholeBytes) * (copies - 2) + most + layer + part(layer);
 }
 
-/// Memory of activations. Each micro-batch in flight keeps the inputs of its segments (a plan
-/// without recomputation has none) and, without recomputation, the weights as its pass has rounded
-/// them. One micro-batch keeps the activations of the largest segment.
+/// Memory of activations and rounded weights. Each micro-batch in flight keeps the inputs of its
+/// segments (a plan without recomputation has none). One keeps the activations of the largest
+/// segment. The passes of a step share rounded weights, unless each gathers those that it keeps.
 Bytes StageMemoryReevaluator::activationMemory(const ReevaluatedStage &facts, Samples samples,
                                                int inFlight) const {
   double count = double(samples.value());
@@ -95,13 +95,11 @@ Bytes StageMemoryReevaluator::activationMemory(const ReevaluatedStage &facts, Sa
     largest = std::max(largest, segment);
     buffers += layer.bufferBytes;
   }
-  Bytes kept = largest * count;
+  const bool recomputes = !facts.segments.empty();
+  Bytes kept = largest * count * double(recomputes ? 1 : inFlight);
   if (isHalf(plan.precision)) // gathered ones that are rounded again are counted where they are
-    kept +=
-        (facts.gathersParameters && !facts.segments.empty() ? facts.wholeBytes : facts.denseBytes) /
-        2;
-  if (facts.segments.empty())
-    kept = kept * double(inFlight);
+    kept += (facts.gathersParameters && recomputes ? facts.wholeBytes : facts.denseBytes) / 2 *
+            double(facts.gathersParameters && !recomputes ? inFlight : 1);
   const Cut &in = facts.received, &out = facts.sent; // what was sent waits for its gradient
   Bytes leaving = out.forwardBytes * count + out.fixedBytes;
   Bytes messages = (in.backwardBytes + out.backwardBytes) * count + in.fixedGradientBytes +

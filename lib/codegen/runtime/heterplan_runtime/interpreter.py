@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from functools import reduce
 from typing import Any
 
@@ -116,20 +117,24 @@ class Interpreter:
         for part in self._parts:
             part.begin_training(step)
             part.trained.set_rate(self._rule.rate_at(step))
-        for index, instruction in enumerate(self._program.instructions):
-            self._position = index
-            with (
-                self._located(index, instruction),
-                self._recorder.instruction(index, instruction),
-                self._stopwatch.instruction(instruction),
-            ):
-                if index == self._first_update:
-                    for part in self._parts:
-                        part.trained.end_sum()
-                    self._finish_gradients()
-                self._parts[instruction.part].execute(instruction)
-                if self._recorder.is_on or index + 1 == self._first_update:
-                    self._parts[instruction.part].trained.end_sum()
+        with ExitStack() as passes:
+            for part in self._parts:
+                passes.enter_context(part.passes_of_step())
+            for index, instruction in enumerate(self._program.instructions):
+                self._position = index
+                with (
+                    self._located(index, instruction),
+                    self._recorder.instruction(index, instruction),
+                    self._stopwatch.instruction(instruction),
+                ):
+                    if index == self._first_update:
+                        passes.close()
+                        for part in self._parts:
+                            part.trained.end_sum()
+                        self._finish_gradients()
+                    self._parts[instruction.part].execute(instruction)
+                    if self._recorder.is_on or index + 1 == self._first_update:
+                        self._parts[instruction.part].trained.end_sum()
         self._communicator.drain()
         return sum(part.loss for part in self._parts) * self._loss_factor
 

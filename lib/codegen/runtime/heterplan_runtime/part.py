@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -144,6 +145,13 @@ class PartExecution:
         self.begin(step)
         for op in _RECEIVES:
             self._post_behind(op, None)
+
+    def passes_of_step(self) -> AbstractContextManager[object]:
+        """Around the passes of a step. Segments that are computed again keep no rounded weights, and what is
+        gathered is there for one pass."""
+        if self.part.recompute or self.part.gathers_parameters:
+            return nullcontext()
+        return self._precision.step(self._communicator.device)
 
     def _post_behind(self, op: str, micro_batch: int | None) -> None:
         """Posts the receives of the micro-batch behind `micro_batch`; None: of the first."""

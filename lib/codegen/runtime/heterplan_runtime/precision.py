@@ -43,3 +43,9 @@ class Precision:
         if self.activations is None:
             return nullcontext()
         return torch.autocast(device.type, self.activations)
+
+    def step(self, device: torch.device) -> AbstractContextManager[object]:
+        """Around the forward passes of a step: they share the weights that autocast has rounded."""
+        if self.activations is None:
+            return nullcontext()
+        return torch.autocast(device.type, enabled=False)  # outside of it, each pass rounds anew
