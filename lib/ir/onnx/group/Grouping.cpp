@@ -144,12 +144,22 @@ private:
     return isView(node.op) && node.outputs[0] != noTensor && !splits[node.outputs[0]];
   }
 
+  /// Whether node `i` is a normalisation of a tensor that goes to its first user, or further, by
+  /// itself, as a residual stream does. Its result then crosses no cut between.
+  bool joinsUser(size_t i, const std::vector<int> &firstUse,
+                 const std::vector<int> &lastUse) const {
+    const GraphNode &node = graph.nodes[i];
+    return costs[i].kind == LayerKind::Normalization && !costs[i].heavy &&
+           flows(node.inputs[0]) && lastUse[node.inputs[0]] >= firstUse[node.outputs[0]];
+  }
+
   /// Nodes that depend on no layer go to the first layer that uses them.
   void joinFirstUsers() {
     std::vector<int> firstUse(graph.tensors.size(), static_cast<int>(heads.size()));
+    std::vector<int> lastUse(graph.tensors.size(), noLayer);
     for (size_t i = graph.nodes.size(); i-- > 0;) {
       const GraphNode &node = graph.nodes[i];
-      if (layerOf[i] == noLayer || movesForward(node)) {
+      if (layerOf[i] == noLayer || movesForward(node) || joinsUser(i, firstUse, lastUse)) {
         int layer = static_cast<int>(heads.size());
         for (TensorId id : node.outputs)
           if (id != noTensor)
@@ -158,7 +168,7 @@ private:
       }
       for (TensorId id : node.inputs)
         if (id != noTensor)
-          firstUse[id] = std::min(firstUse[id], layerOf[i]);
+          firstUse[id] = std::min(firstUse[id], layerOf[i]), lastUse[id] = std::max(lastUse[id], layerOf[i]);
     }
   }
 
