@@ -94,25 +94,67 @@ def test_the_check_of_a_bf16_plan_is_in_double_precision(train):
     assert "--check computes in double precision, the plan in bf16" in result["out"]
 
 
-@pytest.mark.parametrize("recomputes", [False, True])
-@pytest.mark.parametrize("in_flight", [1, 3])
-def test_each_micro_batch_in_flight_keeps_the_weights_that_its_pass_rounded(in_flight: int, recomputes: bool):
-    """Half a copy for each is what plans count, or, where activations are computed again, one for all."""
-    weights = [nn.Parameter(torch.randn(256, 256)) for _ in range(4)]
-    halves = sum(weight.numel() * 2 for weight in weights)
+class Products(nn.Module):
+    """Four products with weights of their own."""
 
-    def forward(x: torch.Tensor) -> torch.Tensor:
-        for weight in weights:
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.weights = nn.ParameterList(torch.randn(256, 256) / 16 for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for weight in self.weights:
             x = functional.relu(functional.linear(x, weight))
         return x
 
+    @property
+    def halves(self) -> int:
+        return sum(weight.numel() * 2 for weight in self.weights)
+
+
+@pytest.mark.parametrize("in_flight", [1, 3])
+def test_the_passes_of_a_step_share_the_weights_that_autocast_has_rounded(in_flight: int):
+    """Half a copy for all micro-batches in flight is what plans count. It is gone at the end of the step."""
+    model, cpu = Products(), torch.device("cpu")
+    with LiveMemory() as memory:
+        outputs = []
+        with Precision("bf16").step(cpu):
+            for _ in range(in_flight):
+                with Precision("bf16").forward(cpu):
+                    outputs.append(model(torch.ones(1, 256)))
+            assert memory.now == pytest.approx(model.halves, abs=0.05 * model.halves)
+        outputs.clear()
+        assert memory.now <= 0.05 * model.halves
+
+
+def test_gradients_through_shared_weights_are_those_of_each_pass():
+    def gradients(shares: bool) -> list[torch.Tensor]:
+        model, cpu = Products(), torch.device("cpu")
+        with Precision("bf16" if shares else "fp32").step(cpu):
+            losses = []
+            for micro_batch in range(3):
+                with Precision("bf16").forward(cpu):
+                    losses.append(model(torch.full((2, 256), 1.0 + micro_batch)).float().sum())
+            for loss in losses:
+                loss.backward()
+        return [weight.grad for weight in model.weights if weight.grad is not None]
+
+    shared, alone = gradients(True), gradients(False)
+    assert len(shared) == 4 and all(each.any() for each in shared)
+    assert all(torch.equal(a, b) for a, b in zip(shared, alone, strict=True))
+
+
+@pytest.mark.parametrize("in_flight", [1, 3])
+def test_segments_that_are_computed_again_keep_no_rounded_weights(in_flight: int):
+    """One copy for a pass is what plans count."""
+    model = Products()
     with LiveMemory() as memory:
         outputs = []
         for _ in range(in_flight):
             x = torch.ones(1, 256, requires_grad=True)
             with Precision("bf16").forward(torch.device("cpu")):
-                outputs.append(checkpoint(forward, x, use_reentrant=False) if recomputes else forward(x))
+                outputs.append(checkpoint(model, x, use_reentrant=False))
         kept, peak = memory.now, memory.peak
     assert len(outputs) == in_flight
-    assert kept == pytest.approx(0 if recomputes else in_flight * halves, abs=0.05 * halves)
-    assert peak <= (1 if recomputes else in_flight) * halves * 1.05
+    assert kept == pytest.approx(0, abs=0.05 * model.halves)
+    assert peak <= model.halves * 1.05

@@ -274,22 +274,23 @@ TEST_F(StageCostTest, convolutionsCountAsOftenAsTheDeviceStates) {
   EXPECT_EQ(model.on({Bytes(), 1, 8}).kept, model.kept);
 }
 
-TEST_F(StageCostTest, eachPassRoundsWeightsAnew) {
+TEST_F(StageCostTest, passesOfAStepShareRoundedWeights) {
   graph.tensors[0].bytesPerSample = Bytes(10);
   std::vector<Cut> cuts = graph.cuts();
-  auto modelOf = [&](Precision precision, Recomputation recomputation) {
+  auto modelOf = [&](Precision precision, Recomputation recomputation, StateSharding sharding) {
     return StageMemory(graph, cuts, Optimizer::Sgd, Samples(8), precision)
-        .of(whole, 1, recomputation, StageSharding());
+        .of(whole, 2, recomputation, {sharding});
   };
   Bytes halves = (graph.layers[0].denseBytes() + graph.layers[1].denseBytes()) / 2;
   ASSERT_GT(halves, Bytes(0));
   for (int inFlight : {1, 3}) {
-    auto more = [&](Recomputation recomputation) {
-      return modelOf(Precision::Bf16, recomputation).need(Samples(4), inFlight) -
-             modelOf(Precision::Fp32, recomputation).need(Samples(4), inFlight);
+    auto more = [&](Recomputation recomputation, StateSharding sharding) {
+      return modelOf(Precision::Bf16, recomputation, sharding).need(Samples(4), inFlight) -
+             modelOf(Precision::Fp32, recomputation, sharding).need(Samples(4), inFlight);
     };
-    EXPECT_EQ(more({}), halves * inFlight) << "kept until the backward pass";
-    EXPECT_EQ(more({2}), halves) << "let go at the end of each pass";
+    EXPECT_EQ(more({}, StateSharding::None), halves);
+    EXPECT_EQ(more({2}, StateSharding::None), halves) << "let go at the end of each pass";
+    EXPECT_EQ(more({}, StateSharding::Parameters), halves * inFlight) << "gathered for each pass";
   }
 }
 

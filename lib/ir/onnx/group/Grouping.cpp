@@ -167,8 +167,10 @@ private:
         layerOf[i] = layer == static_cast<int>(heads.size()) ? std::max(0, layerOf[i]) : layer;
       }
       for (TensorId id : node.inputs)
-        if (id != noTensor)
-          firstUse[id] = std::min(firstUse[id], layerOf[i]), lastUse[id] = std::max(lastUse[id], layerOf[i]);
+        if (id != noTensor) {
+          firstUse[id] = std::min(firstUse[id], layerOf[i]);
+          lastUse[id] = std::max(lastUse[id], layerOf[i]);
+        }
     }
   }
 

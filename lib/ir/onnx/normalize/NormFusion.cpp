@@ -111,12 +111,19 @@ private:
     for (size_t side : {0, 1}) {
       const auto epsilon = added ? origins.numberOf(added->inputs[side]) : std::nullopt;
       const GraphNode *mean = epsilon ? madeForOne(added->inputs[1 - side], "ReduceMean") : nullptr;
-      if (!mean || *epsilon < 0 || !isSquare(mean->inputs[0], data))
+      if (!mean || *epsilon < 0 || !isSquare(mean->inputs[0], data) || isCentred(data))
         continue;
       if (size_t axes = lastAxes(*mean))
         return Norm{data, noTensor, *epsilon, axes};
     }
     return std::nullopt;
+  }
+
+  /// Whether `id` is a tensor without its mean, which makes it a layer normalisation.
+  bool isCentred(TensorId id) const {
+    const GraphNode *difference = origins.made(id, "Sub");
+    const GraphNode *mean = difference ? origins.made(difference->inputs[1], "ReduceMean") : nullptr;
+    return mean && mean->inputs[0] == difference->inputs[0];
   }
 
   bool isSquare(TensorId id, TensorId data) const {

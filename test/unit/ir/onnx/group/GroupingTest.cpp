@@ -127,6 +127,35 @@ TEST(Grouping, ResidualAddJoinsItsLastProducer) {
   EXPECT_EQ(layers.tensors[0].consumers, std::vector<int>{1});
 }
 
+TEST(Grouping, NormalisationOfAResidualStreamJoinsItsUser) {
+  // The stream s goes on to the layer of c, with or without its normalisation h.
+  auto proto = model("g (float[N, 4] x) => (float[N, 4] z) {"
+                     " a = MatMul(x, u) s = Add(a, x) h = LayerNormalization(s, g, k)"
+                     " b = MatMul(h, v) c = MatMul(b, w) z = Add(c, s) }");
+  for (const char *name : {"u", "v", "w"})
+    weight(proto, name, {4, 4});
+  for (const char *name : {"g", "k"})
+    weight(proto, name, {4});
+  LayerGraph layers = grouped(imported(proto));
+  ASSERT_EQ(layers.size(), 3);
+  EXPECT_EQ(layers.layers[0].nodes.size(), 2u);
+  EXPECT_EQ(layers.layers[1].parameters, (std::vector<std::string>{"g", "k", "v"}));
+  EXPECT_EQ(layers.cuts()[1].tensors.size(), 1u);
+}
+
+TEST(Grouping, NormalisationAloneOnItsWayStaysWithItsProducer) {
+  auto proto = model("g (float[N, 4] x) => (float[N, 4] z) {"
+                     " a = MatMul(x, u) h = LayerNormalization(a, g, k)"
+                     " b = MatMul(h, v) z = Add(b, h) }");
+  for (const char *name : {"u", "v"})
+    weight(proto, name, {4, 4});
+  for (const char *name : {"g", "k"})
+    weight(proto, name, {4});
+  LayerGraph layers = grouped(imported(proto));
+  ASSERT_EQ(layers.size(), 2);
+  EXPECT_EQ(layers.layers[0].nodes.size(), 2u);
+}
+
 TEST(Grouping, OperatorsOnInputsJoinTheirFirstUser) {
   auto proto = model("g (float[N, 4] x) => (float[N, 4] z) {"
                      " a = MatMul(x, u) h = Abs(x) b = MatMul(a, v) z = Add(b, h) }");
