@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -218,23 +219,43 @@ MemoryModel StageMemory::of(LayerRange range, int replicas, Recomputation recomp
   return frameOf(range, replicas, bool(recomputation), sharding, messages).with(kept);
 }
 
-/// Cuts nearest above equal parts of the activations.
+/// Of `starts`: the narrowest cut within a quarter of `part` from `target`, of several the nearest
+/// one; the first one above where there is none.
+const int *StageMemory::startNear(ArrayRef<int> starts, Bytes target, Bytes part) const {
+  constexpr double window = 0.25;
+  const auto isBelow = [&](Bytes bytes) {
+    return [&, bytes](int layer) { return sums[layer].activations < bytes; };
+  };
+  const int *low = std::partition_point(starts.begin(), starts.end(), isBelow(target - part * window));
+  const int *high = std::partition_point(low, starts.end(), isBelow(target + part * window));
+  const auto rankOf = [&](int layer) {
+    const double distance = (sums[layer].activations - target).value();
+    return std::pair(cuts[layer].forwardBytes, std::abs(distance));
+  };
+  return low == high ? low : std::min_element(low, high, [&](int a, int b) {
+    return rankOf(a) < rankOf(b);
+  });
+}
+
+/// Narrow cuts near equal parts of the activations.
 std::vector<int> StageMemory::firstLayers(LayerRange range, Recomputation recomputation) const {
   std::vector<int> starts{range.begin};
   auto first = std::upper_bound(segmentStarts.begin(), segmentStarts.end(), range.begin);
   auto last = std::lower_bound(first, segmentStarts.end(), range.end);
-  int inner = static_cast<int>(last - first);
-  if (recomputation.segments > inner) // one for each
-    starts.insert(starts.end(), first, last);
-  else
-    for (int i = 1; i < recomputation.segments && first != last; ++i) {
-      Bytes all = sums[range.end].activations - sums[range.begin].activations;
-      Bytes target = sums[range.begin].activations + all * (double(i) / recomputation.segments);
-      first = std::partition_point(first, last,
-                                   [&](int layer) { return sums[layer].activations < target; });
-      if (first != last)
-        starts.push_back(*first++);
-    }
+  ArrayRef<int> inner(segmentStarts.data() + (first - segmentStarts.begin()), size_t(last - first));
+  if (recomputation.segments > int(inner.size())) { // one for each
+    starts.insert(starts.end(), inner.begin(), inner.end());
+    return starts;
+  }
+  const Bytes part = (sums[range.end].activations - sums[range.begin].activations) /
+                     double(std::max(1, recomputation.segments));
+  for (int i = 1; i < recomputation.segments && !inner.empty(); ++i) {
+    const int *next = startNear(inner, sums[range.begin].activations + part * double(i), part);
+    if (next == inner.end())
+      break;
+    starts.push_back(*next);
+    inner = inner.drop_front(next - inner.begin() + 1);
+  }
   return starts;
 }
 

@@ -170,6 +170,7 @@ private:
   Bytes copies(LayerRange range) const;
   llvm::ArrayRef<Segments> segmentsOf(LayerRange range);
   Segments segment(LayerRange range, int count) const;
+  const int *startNear(llvm::ArrayRef<int> starts, Bytes target, Bytes part) const;
 
   const LayerGraph &graph;
   llvm::ArrayRef<Cut> cuts;

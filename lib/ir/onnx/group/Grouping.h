@@ -13,8 +13,9 @@
 namespace heterplan {
 
 /// One layer for each heavy operator. A cheap operator joins the layer of its last producer; one
-/// that depends on no layer joins its first user. Layers are in topological order and cover each
-/// node once; the result verifies. Deterministic; near-linear in the size of the graph.
+/// that depends on no layer, or normalises a stream that goes on, joins its first user. Layers are
+/// in topological order and cover each node once; the result verifies. Deterministic; near-linear
+/// in the size of the graph.
 llvm::Expected<LayerGraph> groupLayers(const Graph &graph);
 
 struct CoverageRow {
