@@ -219,22 +219,23 @@ MemoryModel StageMemory::of(LayerRange range, int replicas, Recomputation recomp
   return frameOf(range, replicas, bool(recomputation), sharding, messages).with(kept);
 }
 
-/// Of `starts`: the narrowest cut within a quarter of `part` from `target`, of several the nearest
-/// one; the first one above where there is none.
+/// The narrowest cut of `starts` within a quarter of `part` from `target`, the nearest one of equal
+/// ones; the first one above if there is none.
 const int *StageMemory::startNear(ArrayRef<int> starts, Bytes target, Bytes part) const {
   constexpr double window = 0.25;
   const auto isBelow = [&](Bytes bytes) {
     return [&, bytes](int layer) { return sums[layer].activations < bytes; };
   };
-  const int *low = std::partition_point(starts.begin(), starts.end(), isBelow(target - part * window));
+  const int *low =
+      std::partition_point(starts.begin(), starts.end(), isBelow(target - part * window));
   const int *high = std::partition_point(low, starts.end(), isBelow(target + part * window));
   const auto rankOf = [&](int layer) {
     const double distance = (sums[layer].activations - target).value();
     return std::pair(cuts[layer].forwardBytes, std::abs(distance));
   };
-  return low == high ? low : std::min_element(low, high, [&](int a, int b) {
-    return rankOf(a) < rankOf(b);
-  });
+  return low == high
+             ? low
+             : std::min_element(low, high, [&](int a, int b) { return rankOf(a) < rankOf(b); });
 }
 
 /// Narrow cuts near equal parts of the activations.

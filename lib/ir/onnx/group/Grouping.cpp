@@ -149,8 +149,8 @@ private:
   bool joinsUser(size_t i, const std::vector<int> &firstUse,
                  const std::vector<int> &lastUse) const {
     const GraphNode &node = graph.nodes[i];
-    return costs[i].kind == LayerKind::Normalization && !costs[i].heavy &&
-           flows(node.inputs[0]) && lastUse[node.inputs[0]] >= firstUse[node.outputs[0]];
+    return costs[i].kind == LayerKind::Normalization && !costs[i].heavy && flows(node.inputs[0]) &&
+           lastUse[node.inputs[0]] >= firstUse[node.outputs[0]];
   }
 
   /// Nodes that depend on no layer go to the first layer that uses them.

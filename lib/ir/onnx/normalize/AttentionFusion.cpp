@@ -70,8 +70,9 @@ private:
     if (const GraphNode *guard = origins.made(id, "Where")) {
       const GraphNode *isNan = origins.made(guard->inputs[0], "IsNaN");
       softmax = origins.made(guard->inputs[2], "Softmax");
-      if (!isNan || isNan->inputs[0] != guard->inputs[2] || !origins.isNumber(guard->inputs[1], 0) ||
-          !origins.isUsed(guard->inputs[2], 2) || !origins.isUsed(guard->inputs[0], 1))
+      if (!isNan || isNan->inputs[0] != guard->inputs[2] ||
+          !origins.isNumber(guard->inputs[1], 0) || !origins.isUsed(guard->inputs[2], 2) ||
+          !origins.isUsed(guard->inputs[0], 1))
         return nullptr;
     }
     if (!softmax || integerAttribute(*softmax, "flattened"))
@@ -106,7 +107,8 @@ private:
   /// Reads on behind `node`, which masks its operand `scores`.
   bool readMasked(const GraphNode &node, size_t scores, const Mask &mask, Attention &found,
                   int steps) const {
-    const bool isHiding = mask.fill != noTensor && origins.numberOf(mask.fill).value_or(0) <= hidden;
+    const bool isHiding =
+        mask.fill != noTensor && origins.numberOf(mask.fill).value_or(0) <= hidden;
     const TensorId id = mask.added != noTensor ? mask.added : mask.condition;
     if ((mask.added == noTensor && !isHiding) || origins.isTrained(id) ||
         graph.tensors[id].dynamic || shape(node.outputs[0]) != shape(node.inputs[scores]))

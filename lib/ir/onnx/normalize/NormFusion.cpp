@@ -122,7 +122,8 @@ private:
   /// Whether `id` is a tensor without its mean, which makes it a layer normalisation.
   bool isCentred(TensorId id) const {
     const GraphNode *difference = origins.made(id, "Sub");
-    const GraphNode *mean = difference ? origins.made(difference->inputs[1], "ReduceMean") : nullptr;
+    const GraphNode *mean =
+        difference ? origins.made(difference->inputs[1], "ReduceMean") : nullptr;
     return mean && mean->inputs[0] == difference->inputs[0];
   }
 

@@ -1,5 +1,4 @@
-// Where the tensors of a graph come from and how often they are used: what fusions of several
-// operators into one ask.
+// The origin and the uses of each tensor of a graph, for fusions of several operators into one.
 #pragma once
 
 #include "ir/Graph.h"

@@ -69,11 +69,11 @@ TEST(NormFusion, CastsBelongToTheOperator) {
 TEST(NormFusion, AnotherFormulaStays) {
   expectNone({.square = "s = Pow(x, small)"});
   expectNone({.square = "s = Mul(x, two)"});
-  expectNone({.axes = "[1]"});                            // not the last one
-  expectNone({.axes = "[1, 2]"});                         // of which the scale has one only
-  expectNone({.scale = {1, 4}});             // another rank
-  expectNone({.root = "i = Sqrt(e)"});                    // no inverse
-  expectNone({.root = "r = Sqrt(e) i = Div(two, r)"});    // twice as much
+  expectNone({.axes = "[1]"});                         // not the last one
+  expectNone({.axes = "[1, 2]"});                      // of which the scale has one only
+  expectNone({.scale = {1, 4}});                       // another rank
+  expectNone({.root = "i = Sqrt(e)"});                 // no inverse
+  expectNone({.root = "r = Sqrt(e) i = Div(two, r)"}); // twice as much
   expectNone({.result = "n = Add(x, i) y = Mul(scale, n)"});
   expectNone({.result = "t = Neg(x) n = Mul(t, i) y = Mul(scale, n)"}); // of another tensor
 }
