@@ -18,13 +18,15 @@ namespace heterplan {
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double safety = 1 - 1e-9;
-constexpr double goodEnough = 1 - 1e-3;    // of the plan: gaps below that are not worth work
-constexpr double goals[] = {0.955, 0.991}; // of the plan: bounds to reach, in this order
-constexpr double lastGoal = 0.998;         // at first, and in the end, with little work
+constexpr double goodEnough = 1 - 1e-3; // of the plan: gaps below that are not worth work
+/// Of the plan: the bound to reach, one that is reached before it where it takes too much work at
+/// once, and one that is tried at first and in the end, with little work.
+constexpr double mainGoal = 0.991, easyGoal = 0.955, lastGoal = 0.998;
 /// Work for a number of micro-batches at first, and from the next goal on; to check a certificate,
-/// and for the last goal.
+/// of this for the main goal at once, and for the last goal.
 constexpr size_t quickBranching = 2'000'000, firstBranching = 10'000'000,
-                 mostBranching = 600'000'000, lastBranching = 30'000'000;
+                 mostBranching = 600'000'000, directBranching = 300'000'000,
+                 lastBranching = 30'000'000;
 constexpr double intervalRatio = 1.3;
 constexpr size_t mostFirstIntervals = 24;
 constexpr int firstSteps = 40, laterSteps = 12;
@@ -56,8 +58,12 @@ void improve(std::vector<std::unique_ptr<CountBound>> &counts, const BoundTarget
   size_t left = mostBranching;
   for (auto &count : counts)
     left -= std::min(left, count->improve(target.reached * lastGoal, quickBranching));
-  for (double part : goals)
-    if (!reach(counts, target.reached * part, left))
+  size_t direct = std::min(left, directBranching);
+  left -= direct;
+  const bool isReached = reach(counts, target.reached * mainGoal, direct);
+  left += direct;
+  for (double part : {easyGoal, mainGoal})
+    if (!isReached && !reach(counts, target.reached * part, left))
       return;
   left = std::min(left, lastBranching);
   reach(counts, target.reached * lastGoal, left);
