@@ -51,7 +51,8 @@ void LabelStore::clear() {
 
 /// The entry of `label`, which is about to be added. Nothing that does not matter tells two labels
 /// apart: at a cut that carries nothing the shares, and the price where only time counts.
-LabelStore::Entry LabelStore::entryOf(const Label &label, double slowest) {
+LabelStore::Entry LabelStore::entryOf(const Label &label, ArrayRef<int> slots,
+                                      double slowest) {
   const Cut &cut = evaluator.cuts[space.positions[label.position]];
   bool carries = !evaluator.rules.transfersArePartOfStages() &&
                  (cut.forwardBytes > Bytes(0) || cut.fixedBytes > Bytes(0));
@@ -61,6 +62,8 @@ LabelStore::Entry LabelStore::entryOf(const Label &label, double slowest) {
   entry.others = std::max(label.others, slowest);
   entry.first = label.first;
   entry.price = priceMatters ? label.price : 0;
+  entry.traffic = label.traffic;
+  entry.slots = PackedSlots(slots);
   if (carries) {
     entry.share = label.share.value();
     entry.nodeShare = entry.share * interfaces[label.option].perNode;
@@ -143,7 +146,7 @@ bool LabelStore::chainHolds(const Label &a, const int *aUsed, const Label &b, co
 bool LabelStore::dominates(const Entry &a, const Label &aLabel, const int *aUsed, const Entry &b,
                            const Label &bLabel, const int *bUsed) {
   if (a.fill > b.fill || a.fillAndExposed > b.fillAndExposed || a.price > b.price ||
-      a.depth > b.depth || aLabel.traffic > bLabel.traffic)
+      a.depth > b.depth || a.traffic > b.traffic || !a.slots.mayBeWithin(b.slots))
     return false;
   for (size_t type = 0; type < types; ++type)
     if (aUsed[type] > bUsed[type])
@@ -165,7 +168,7 @@ bool LabelStore::dominates(const Entry &a, const Label &aLabel, const int *aUsed
 }
 
 bool LabelStore::insert(const Label &label, ArrayRef<int> slots, double slowest) {
-  Entry entry = entryOf(label, slowest);
+  Entry entry = entryOf(label, slots, slowest);
   int where = label.position * static_cast<int>(space.microBatches.size()) + label.choice;
   std::vector<Entry> &front = paretoSets[{where, placeFor(label, entry)}];
   auto usedBy = [&](const Entry &other) { return slotsOf(other.label).data(); };

@@ -9,6 +9,8 @@
 
 #include "llvm/ADT/DenseMap.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <vector>
 
 namespace heterplan {
@@ -34,6 +36,26 @@ struct Label {
   ExecutionMode mode; // of the first stage
   bool otherShares;   // its figures are the least that any shares of unequal devices may give
   Samples share;      // largest of the first stage
+};
+
+/// The slots of the first types in one word, so that they are compared at once.
+class PackedSlots {
+public:
+  PackedSlots() = default;
+  explicit PackedSlots(llvm::ArrayRef<int> slots) {
+    for (size_t type = 0; type < std::min(slots.size(), fields); ++type)
+      word |= uint64_t(std::min(slots[type], most)) << (type * bits);
+  }
+  /// False if some type has more slots than in `other`. True: none has, as far as the word says.
+  bool mayBeWithin(PackedSlots other) const {
+    return (((other.word | guards) - word) & guards) == guards;
+  }
+
+private:
+  static constexpr size_t fields = 4, bits = 16;
+  static constexpr int most = (1 << (bits - 1)) - 1;
+  static constexpr uint64_t guards = 0x8000'8000'8000'8000;
+  uint64_t word = 0;
 };
 
 class LabelStore {
@@ -64,7 +86,8 @@ public:
 private:
   /// The data of dominance, kept together for the cache.
   struct Entry {
-    double fill, fillAndExposed, others, first, price;
+    double fill, fillAndExposed, others, first, price, traffic;
+    PackedSlots slots;        // of the first types
     int64_t share, nodeShare; // samples of one device and of one node of the first stage
     double mostReceive;       // of the first stage's input, whatever stands before it
     int depth;                // beyond the number of micro-batches it does not matter
@@ -81,7 +104,7 @@ private:
     int place, perNode;
   };
 
-  Entry entryOf(const Label &label, double slowest);
+  Entry entryOf(const Label &label, llvm::ArrayRef<int> slots, double slowest);
   int placeFor(const Label &label, const Entry &entry) const;
   Handover handoverTo(int other, const Label &label);
   Handover handover(const Label &label, const Label *other);

@@ -53,6 +53,7 @@ int LevelPaths::scarcestType(const LagrangianBounds &bounds) const {
   return scarcest;
 }
 
+/// Neighbours alone come first: without levels a solve takes little, and drops many stages.
 bool LevelPaths::keepMore(Interval &interval, ArrayRef<StageArc> choices) const {
   LagrangianBounds &bounds = interval.time;
   Junctions junctions = junctionsOf(interval, choices);
@@ -60,16 +61,16 @@ bool LevelPaths::keepMore(Interval &interval, ArrayRef<StageArc> choices) const 
   const size_t states = std::min(tuning.mostStates / work, tuning.mostPlaces / places);
   if (states == 0)
     return false;
-  bool isNew = bounds.junctions.empty();
-  const size_t most = states / bounds.levels.states();
-  if (int type = scarcestType(bounds); type >= 0 && most > 1) {
+  if (!bounds.junctions.empty()) {
+    const int type = scarcestType(bounds);
+    const size_t most = states / bounds.levels.states();
+    if (type < 0 || most <= 1)
+      return false;
     const size_t count = std::min(size_t(resources.limit(type)), most - 1);
     bounds.levels.types.push_back({type, static_cast<int>(count)});
-    isNew = true;
   }
-  if (isNew)
-    bounds.junctions = std::move(junctions);
-  return isNew;
+  bounds.junctions = std::move(junctions);
+  return true;
 }
 
 /// The work of one solve with one state.

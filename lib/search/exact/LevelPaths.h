@@ -24,8 +24,8 @@ public:
   LevelPaths(const Evaluator &evaluator, const Resources &resources, PathTable &paths,
              int64_t batch, const Tuning &tuning);
 
-  /// Keeps neighbours, and the limit of one more type. False where both are kept, or no type is
-  /// scarce, or too much is left to look at.
+  /// Keeps neighbours, or, where they are kept, the limit of one more type. False where no other
+  /// type is scarce, or too much is left to look at.
   bool keepMore(Interval &interval, llvm::ArrayRef<StageArc> choices) const;
   /// Lists what the solves of `interval` look at. Returns the work of one.
   size_t list(const Interval &interval, llvm::ArrayRef<StageArc> choices);
