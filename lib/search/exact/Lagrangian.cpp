@@ -180,8 +180,8 @@ int64_t Lagrangian::sharpen(double newTimeLimit) {
     if (!least)
       return 0;
     rankChoices(*least); // fewer than before, where the limit is shorter
-    if (levels.keepMore(*least, choices)) {
-      int64_t work = improveByLevels(*least);
+    if (const size_t ofSolve = levels.keepMore(*least, choices)) {
+      const int64_t work = improveByLevels(*least, ofSolve);
       dropSolved();
       return work;
     }
@@ -191,10 +191,9 @@ int64_t Lagrangian::sharpen(double newTimeLimit) {
 
 /// Stages that no placement of interest has are left out, so that the bound is not above
 /// `timeLimit`. Returns the work that it took.
-int64_t Lagrangian::improveByLevels(Interval &interval) {
+int64_t Lagrangian::improveByLevels(Interval &interval, size_t ofSolve) {
   const double before = interval.time.bound;
-  const size_t work =
-      choices.size() + levels.list(interval, choices) * options.tuning.repeatedSteps;
+  const size_t work = choices.size() + ofSolve * options.tuning.repeatedSteps;
   improveTime(interval, options.tuning.repeatedSteps);
   interval.time.atJunctions.compress();
   interval.time.bound = std::max(before, std::min(interval.time.bound, timeLimit));

@@ -105,7 +105,7 @@ private:
   // LagrangianAscent.cpp
   void improveTime(Interval &interval, int steps);
   void improveCost(Interval &interval, int steps);
-  int64_t improveByLevels(Interval &interval);
+  int64_t improveByLevels(Interval &interval, size_t ofSolve);
   template <typename MakeCharges>
   void ascend(const Interval &interval, LagrangianBounds &relaxation, int steps, double goal,
               double fillTime, MakeCharges makeCharges);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <set>
 
 using namespace llvm;
 
@@ -35,6 +34,11 @@ template <typename Types, typename ShareOf> size_t stateOf(const Types &types, S
     state = state * (size_t(kept.count) + 1) + size_t(shareOf(kept.type) * kept.count + rounding);
   return state;
 }
+
+void makeSet(std::vector<SearchSpace::Face> &faces) {
+  llvm::sort(faces);
+  faces.erase(std::unique(faces.begin(), faces.end()), faces.end());
+}
 } // namespace
 
 LevelPaths::LevelPaths(const Evaluator &evaluator, const Resources &resources, PathTable &paths,
@@ -54,43 +58,26 @@ int LevelPaths::scarcestType(const LagrangianBounds &bounds) const {
 }
 
 /// Neighbours alone come first: without levels a solve takes little, and drops many stages.
-bool LevelPaths::keepMore(Interval &interval, ArrayRef<StageArc> choices) const {
+size_t LevelPaths::keepMore(Interval &interval, ArrayRef<StageArc> choices) {
   LagrangianBounds &bounds = interval.time;
   Junctions junctions = junctionsOf(interval, choices);
-  const size_t work = additions(interval, choices, junctions), places = junctions.faces.size();
+  const size_t work = list(interval, choices, junctions), places = junctions.faces.size();
   const size_t states = std::min(tuning.mostStates / work, tuning.mostPlaces / places);
   if (states == 0)
-    return false;
+    return 0;
   if (!bounds.junctions.empty()) {
     const int type = scarcestType(bounds);
     const size_t most = states / bounds.levels.states();
     if (type < 0 || most <= 1)
-      return false;
+      return 0;
     const size_t count = std::min(size_t(resources.limit(type)), most - 1);
     bounds.levels.types.push_back({type, static_cast<int>(count)});
   }
   bounds.junctions = std::move(junctions);
-  return true;
-}
-
-/// The work of one solve with one state.
-size_t LevelPaths::additions(const Interval &interval, ArrayRef<StageArc> choices,
-                             const Junctions &junctions) const {
-  size_t sum = 1;
-  for (int position = 1; position < positions; ++position) {
-    std::set<SearchSpace::Face> ending;
-    for (size_t i = interval.firstRanked[position]; i < interval.firstRanked[position + 1]; ++i) {
-      const int option = choices[interval.ranked[i].choice].option;
-      sum += space.chainsOf(option).size();
-      for (int chain : space.chainsOf(option))
-        ending.insert(space.faceBehind(option, chain));
-    }
-    for (size_t here = junctions.first[position]; here < junctions.first[position + 1]; ++here)
-      sum += count_if(ending, [&](SearchSpace::Face before) {
-        return space.mayMeet(before, junctions.faces[here]);
-      });
-  }
-  return sum;
+  for (Position &position : listed)
+    for (ListedStage &stage : position.stages)
+      stage.taken = statesTaken(bounds.levels, choices[stage.choice].option);
+  return work * bounds.levels.states();
 }
 
 size_t LevelPaths::statesTaken(const Levels &levels, int option) const {
@@ -104,15 +91,16 @@ size_t LevelPaths::stateLeft(const Levels &levels, ArrayRef<int> used) const {
 
 /// The junctions of the stages that are ranked.
 Junctions LevelPaths::junctionsOf(const Interval &interval, ArrayRef<StageArc> choices) const {
-  std::vector<std::set<SearchSpace::Face>> faces(positions);
+  std::vector<std::vector<SearchSpace::Face>> faces(positions);
   for (const RankedArc &ranked : interval.ranked) {
     const StageArc &choice = choices[ranked.choice];
     for (int chain : space.chainsOf(choice.option))
-      faces[choice.begin].insert(space.faceBefore(choice.option, chain));
+      faces[choice.begin].push_back(space.faceBefore(choice.option, chain));
   }
-  faces.back().insert(SearchSpace::Face());
+  faces.back().push_back(SearchSpace::Face());
   Junctions junctions{{0}, {}};
-  for (const std::set<SearchSpace::Face> &here : faces) {
+  for (std::vector<SearchSpace::Face> &here : faces) {
+    makeSet(here);
     junctions.faces.insert(junctions.faces.end(), here.begin(), here.end());
     junctions.first.push_back(junctions.faces.size());
   }
@@ -130,29 +118,43 @@ TransferTimes LevelPaths::boundary(int position, SearchSpace::Face before,
   return transferTimes(evaluator, paths, batch, position, before.option, behind.option);
 }
 
-size_t LevelPaths::list(const Interval &interval, ArrayRef<StageArc> choices) {
-  const Junctions &junctions = interval.time.junctions;
+/// Lists what solves with these junctions look at. Returns the work of one with one state.
+size_t LevelPaths::list(const Interval &interval, ArrayRef<StageArc> choices,
+                        const Junctions &junctions) {
   listed.assign(positions, {});
   std::vector<SearchSpace::Face> endings;
+  size_t work = 1;
   for (int end = 1; end < positions; ++end) {
-    Position &here = listed[end];
+    const auto ranked = ArrayRef(interval.ranked)
+                            .slice(interval.firstRanked[end],
+                                   interval.firstRanked[end + 1] - interval.firstRanked[end]);
     endings.clear();
-    for (size_t i = interval.firstRanked[end]; i < interval.firstRanked[end + 1]; ++i) {
-      const int index = interval.ranked[i].choice, option = choices[index].option;
-      const size_t taken = statesTaken(interval.time.levels, option);
-      for (int chain : space.chainsOf(option)) {
-        const SearchSpace::Face face = space.faceBehind(option, chain);
-        const size_t ending = find(endings, face) - endings.begin();
-        if (ending == endings.size())
-          endings.push_back(face);
-        const int junction = junctions.find(choices[index].begin, space.faceBefore(option, chain));
-        here.stages.push_back({index, int(ending), size_t(junction), taken});
-      }
-    }
-    here.endings = int(endings.size());
+    for (const RankedArc &each : ranked)
+      for (int chain : space.chainsOf(choices[each.choice].option))
+        endings.push_back(space.faceBehind(choices[each.choice].option, chain));
+    makeSet(endings);
+    listStages(end, ranked, choices, junctions, endings);
     listTransfers(end, junctions, endings);
+    work += listed[end].stages.size() + listed[end].transfers.size();
   }
-  return additions(interval, choices, junctions) * interval.time.levels.states();
+  return work;
+}
+
+/// The stages `ranked` that end at `position`; what they take is not known yet.
+void LevelPaths::listStages(int position, ArrayRef<RankedArc> ranked, ArrayRef<StageArc> choices,
+                            const Junctions &junctions, ArrayRef<SearchSpace::Face> endings) {
+  Position &here = listed[position];
+  here.endings = int(endings.size());
+  for (const RankedArc &each : ranked) {
+    const StageArc &choice = choices[each.choice];
+    for (int chain : space.chainsOf(choice.option)) {
+      const auto ending = lower_bound(endings, space.faceBehind(choice.option, chain));
+      const int junction =
+          junctions.find(choice.begin, space.faceBefore(choice.option, chain));
+      here.stages.push_back(
+          {each.choice, int(ending - endings.begin()), size_t(junction), /*taken=*/0});
+    }
+  }
 }
 
 void LevelPaths::listTransfers(int position, const Junctions &junctions,

@@ -24,11 +24,10 @@ public:
   LevelPaths(const Evaluator &evaluator, const Resources &resources, PathTable &paths,
              int64_t batch, const Tuning &tuning);
 
-  /// Keeps neighbours, or, where they are kept, the limit of one more type. False where no other
-  /// type is scarce, or too much is left to look at.
-  bool keepMore(Interval &interval, llvm::ArrayRef<StageArc> choices) const;
-  /// Lists what the solves of `interval` look at. Returns the work of one.
-  size_t list(const Interval &interval, llvm::ArrayRef<StageArc> choices);
+  /// Keeps neighbours, or, where they are kept, the limit of one more type, and lists what the
+  /// solves of `interval` look at. Returns the work of one; 0 if no other type is scarce, or too
+  /// much is left to look at.
+  size_t keepMore(Interval &interval, llvm::ArrayRef<StageArc> choices);
   /// Finds the least of each junction and state into `bounds`. Returns the least of all layers.
   double solve(llvm::ArrayRef<StageArc> choices, Pays pays, LagrangianBounds &bounds) const;
   /// The path of the last `solve`, which made `bounds`.
@@ -68,9 +67,11 @@ private:
   };
 
   Junctions junctionsOf(const Interval &interval, llvm::ArrayRef<StageArc> choices) const;
-  size_t additions(const Interval &interval, llvm::ArrayRef<StageArc> choices,
-                   const Junctions &junctions) const;
   int scarcestType(const LagrangianBounds &bounds) const;
+  size_t list(const Interval &interval, llvm::ArrayRef<StageArc> choices,
+              const Junctions &junctions);
+  void listStages(int position, llvm::ArrayRef<RankedArc> ranked, llvm::ArrayRef<StageArc> choices,
+                  const Junctions &junctions, llvm::ArrayRef<SearchSpace::Face> endings);
   void listTransfers(int position, const Junctions &junctions,
                      llvm::ArrayRef<SearchSpace::Face> endings);
   void addStage(const ListedStage &stage, const StageArc &choice, double pays,
