@@ -167,18 +167,27 @@ double Lagrangian::cost(const PartialPlacement &partial) const {
   return least;
 }
 
+/// The interval whose bound is least of those that are not sharp. None if one that decides is sharp
+/// for want of room: what others keep would not raise the bound then.
+Interval *Lagrangian::toSharpen() {
+  Interval *least = nullptr;
+  double stuck = infinity;
+  for (Interval &interval : intervals) {
+    const double bound = interval.time.bound;
+    if (interval.isSharp && !levels.keepsAll(interval.time))
+      stuck = std::min(stuck, bound);
+    else if (!interval.isSharp && (!least || bound < least->time.bound))
+      least = &interval;
+  }
+  return least && least->time.bound < stuck ? least : nullptr;
+}
+
 int64_t Lagrangian::sharpen(double newTimeLimit) {
   if (costMatters || !std::isfinite(newTimeLimit))
     return 0;
   timeLimit = newTimeLimit;
   dropSolved();
-  while (true) {
-    Interval *least = nullptr;
-    for (Interval &interval : intervals)
-      if (!interval.isSharp && (!least || interval.time.bound < least->time.bound))
-        least = &interval;
-    if (!least)
-      return 0;
+  while (Interval *least = toSharpen()) {
     rankChoices(*least); // fewer than before, where the limit is shorter
     if (const size_t ofSolve = levels.keepMore(*least, choices)) {
       const int64_t work = improveByLevels(*least, ofSolve);
@@ -187,6 +196,7 @@ int64_t Lagrangian::sharpen(double newTimeLimit) {
     }
     least->isSharp = true;
   }
+  return 0;
 }
 
 /// Stages that no placement of interest has are left out, so that the bound is not above

@@ -105,6 +105,7 @@ private:
   // LagrangianAscent.cpp
   void improveTime(Interval &interval, int steps);
   void improveCost(Interval &interval, int steps);
+  Interval *toSharpen();
   int64_t improveByLevels(Interval &interval, size_t ofSolve);
   template <typename MakeCharges>
   void ascend(const Interval &interval, LagrangianBounds &relaxation, int steps, double goal,

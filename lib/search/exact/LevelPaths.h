@@ -28,6 +28,8 @@ public:
   /// solves of `interval` look at. Returns the work of one; 0 if no other type is scarce, or too
   /// much is left to look at.
   size_t keepMore(Interval &interval, llvm::ArrayRef<StageArc> choices);
+  /// Whether each type that is scarce is kept.
+  bool keepsAll(const LagrangianBounds &bounds) const { return scarcestType(bounds) < 0; }
   /// Finds the least of each junction and state into `bounds`. Returns the least of all layers.
   double solve(llvm::ArrayRef<StageArc> choices, Pays pays, LagrangianBounds &bounds) const;
   /// The path of the last `solve`, which made `bounds`.
