@@ -111,6 +111,7 @@ private:
   void boundTogether(const BlockBounds &bounds, size_t begin, size_t end, BlockMultipliers &near);
   double openCases();
   void sharpen(double workShare);
+  int64_t sharpenCase(int choice);
   std::vector<int> deciding(llvm::ArrayRef<char> isSharp) const;
   void boundAgain();
   const KnownMultipliers &multipliersOf(int choice) const;

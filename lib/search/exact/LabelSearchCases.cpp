@@ -244,7 +244,7 @@ void LabelSearch::sharpen(double workShare) {
       break;
     std::vector<int64_t> states(together.size());
     inParallel(together.size(), options.threads,
-               [&](size_t i) { states[i] = cases[together[i]]->bounds.sharpen(timeLimit()); });
+               [&](size_t i) { states[i] = sharpenCase(together[i]); });
     for (size_t i = 0; i < together.size(); ++i) {
       sharpened += states[i];
       offerPaths(together[i]);
@@ -253,6 +253,21 @@ void LabelSearch::sharpen(double workShare) {
     report();
   }
   boundAgain();
+}
+
+/// Sharpens the bounds of a case by several steps, so that threads seldom wait for each other.
+/// Returns the states that it took; 0: nothing more can be kept.
+int64_t LabelSearch::sharpenCase(int choice) {
+  constexpr int64_t atOnce = 4'000'000;
+  Bounds &bounds = cases[choice]->bounds;
+  int64_t states = 0;
+  while (states < atOnce && bounds.root() < cutoff() && !SearchBudget(options).interrupted()) {
+    const int64_t step = bounds.sharpen(timeLimit());
+    if (step == 0)
+      break;
+    states += step;
+  }
+  return states;
 }
 
 /// The numbers of micro-batches whose bounds decide, of those that are not sharp: the least ones,
