@@ -237,11 +237,6 @@ Solution LabelSearch::runFrom(const std::optional<Placement> &placement) {
   return solve();
 }
 
-Solution LabelSearch::runFrom(const LabelSearch &other, const std::optional<Placement> &placement) {
-  coarser = &other;
-  return runFrom(placement);
-}
-
 bool LabelSearch::boundCases(const std::optional<Placement> &placement) {
   start(placement);
   boundByBlocks();

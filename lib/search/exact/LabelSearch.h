@@ -38,13 +38,16 @@ public:
   Solution run();
   /// Runs the search from a placement of this space, if any.
   Solution runFrom(const std::optional<Placement> &placement);
-  /// Runs the search from the multipliers of a search over fewer cuts and from a placement of this
-  /// space, if any. Call it at most once.
-  Solution runFrom(const LabelSearch &coarser, const std::optional<Placement> &placement);
+  /// Cases begin from the multipliers of `other`, a search over fewer cuts, which outlives this.
+  /// Call it first.
+  void startFrom(const LabelSearch &other) { coarser = &other; }
   /// Bounds each number of micro-batches before any stage is evaluated, for plans better than
   /// `placement`, if any. Returns whether one of them may have such a plan. A run that follows
   /// begins from these bounds.
   bool boundCases(const std::optional<Placement> &placement);
+  /// After boundCases(): prices the stages of the most promising number of micro-batches, if one is
+  /// left, so that a run that follows has them.
+  void openFirst();
   /// In place of a run: the bounds of the labels that grow into `placement`, which keeps all limits
   /// and has groups of one type, from the empty one on, as far as they are of the space. They hold
   /// where none is above its objective.

@@ -50,8 +50,13 @@ Evaluator &LabelSearch::evaluatorOf(size_t lane) {
   return *others[lane - 1];
 }
 
-/// Opens cases side by side and tightens their bounds. A case whose time is up while its stages are
-/// priced is not opened.
+void LabelSearch::openFirst() {
+  if (!order.empty() && order.front().first < cutoff())
+    openAtOnce(order.front().second);
+}
+
+/// Opens cases side by side, unless they are open, and tightens their bounds. A case whose time is
+/// up while its stages are priced is not opened.
 void LabelSearch::openAtOnce(ArrayRef<int> choices) {
   std::vector<Evaluator *> own;
   std::vector<int> near;
@@ -61,12 +66,14 @@ void LabelSearch::openAtOnce(ArrayRef<int> choices) {
   }
   inParallel(choices.size(), options.threads, [&](size_t i) {
     const int choice = choices[i];
-    addCase(choice, *own[i]);
-    if (SearchBudget(options).interrupted()) {
-      cases[choice].reset();
-      return;
+    if (!cases[choice]) {
+      addCase(choice, *own[i]);
+      if (SearchBudget(options).interrupted()) {
+        cases[choice].reset();
+        return;
+      }
+      startNear(choice, near[i]);
     }
-    startNear(choice, near[i]);
     tightenCase(choice);
   });
   for (int choice : choices)

@@ -36,7 +36,9 @@ Expected<Solution> refine(Evaluator &evaluator, const SearchOptions &options,
     Evaluator near(problem, cutsNear(*solution.placement, few, all));
     shareTimes(near, evaluator);
     double before = near.evaluate(*solution.placement)->objective;
-    Solution better = LabelSearch(near, options).runFrom(coarse, solution.placement);
+    LabelSearch search(near, options);
+    search.startFrom(coarse);
+    Solution better = search.runFrom(solution.placement);
     if (Error error = near.takeError())
       return error;
     cuts = near.space.positions.size();
@@ -67,8 +69,9 @@ Expected<std::optional<Placement>> improved(Evaluator &evaluator, const SearchOp
 }
 
 /// The plan from which `search`, over all cuts, begins: `placement` of a brief search over `few`
-/// cuts. Local search improves it, unless bounds prove the gap that is allowed. Both run side by
-/// side. Without a gap it always runs: it may find a plan that is as good and costs less.
+/// cuts. Local search improves it, unless bounds prove the gap that is allowed. Beside it the first
+/// number of micro-batches is opened. Without a gap local search always runs: it may find a plan
+/// that is as good and costs less.
 Expected<std::optional<Placement>> startOf(LabelSearch &search, Evaluator &evaluator,
                                            const SearchOptions &brief, ArrayRef<int> few,
                                            const std::optional<Placement> &placement) {
@@ -82,11 +85,13 @@ Expected<std::optional<Placement>> startOf(LabelSearch &search, Evaluator &evalu
     if (part == 0) {
       isOpen = search.boundCases(placement) || brief.gap == 0;
       isDone = !isOpen || (brief.stop && *brief.stop);
+      if (!isDone)
+        search.openFirst();
     } else if (!isDone) {
-      if (auto found = improved(evaluator, meanwhile, few, placement))
-        better = std::move(*found);
+      if (auto improvement = improved(evaluator, meanwhile, few, placement))
+        better = std::move(*improvement);
       else
-        failure = found.takeError();
+        failure = improvement.takeError();
     }
   });
   if (failure)
@@ -99,10 +104,11 @@ Expected<Solution> searchAll(Evaluator &evaluator, const SearchOptions &options,
                              const SearchOptions &brief, const LabelSearch &coarse,
                              ArrayRef<int> few, const std::optional<Placement> &found) {
   LabelSearch search(evaluator, options);
+  search.startFrom(coarse);
   auto placement = startOf(search, evaluator, brief, few, found);
   if (!placement)
     return placement.takeError();
-  return search.runFrom(coarse, *placement);
+  return search.runFrom(*placement);
 }
 
 /// A solution that was cut short by the limit of work, and a second search that begins from its
