@@ -51,8 +51,7 @@ void LabelStore::clear() {
 
 /// The entry of `label`, which is about to be added. Nothing that does not matter tells two labels
 /// apart: at a cut that carries nothing the shares, and the price where only time counts.
-LabelStore::Entry LabelStore::entryOf(const Label &label, ArrayRef<int> slots,
-                                      double slowest) {
+LabelStore::Entry LabelStore::entryOf(const Label &label, ArrayRef<int> slots, double slowest) {
   const Cut &cut = evaluator.cuts[space.positions[label.position]];
   bool carries = !evaluator.rules.transfersArePartOfStages() &&
                  (cut.forwardBytes > Bytes(0) || cut.fixedBytes > Bytes(0));

@@ -149,8 +149,7 @@ void LevelPaths::listStages(int position, ArrayRef<RankedArc> ranked, ArrayRef<S
     const StageArc &choice = choices[each.choice];
     for (int chain : space.chainsOf(choice.option)) {
       const auto ending = lower_bound(endings, space.faceBehind(choice.option, chain));
-      const int junction =
-          junctions.find(choice.begin, space.faceBefore(choice.option, chain));
+      const int junction = junctions.find(choice.begin, space.faceBefore(choice.option, chain));
       here.stages.push_back(
           {each.choice, int(ending - endings.begin()), size_t(junction), /*taken=*/0});
     }

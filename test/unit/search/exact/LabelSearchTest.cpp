@@ -168,7 +168,9 @@ TEST(LabelSearch, fromFewCutsItFindsTheOptimumOverAll) {
     Evaluator narrow(problem, oneCut(problem)), all(problem, everyCut(problem));
     LabelSearch coarse(narrow, options);
     Solution first = coarse.run();
-    Solution second = LabelSearch(all, options).runFrom(coarse, first.placement);
+    LabelSearch search(all, options);
+    search.startFrom(coarse);
+    Solution second = search.runFrom(first.placement);
     double optimum = objectiveOf(all, llvm::cantFail(Exhaustive::run(all, options)));
     double found = objectiveOf(all, second);
     if (!isProof(second.termination)) { // a pipeline takes longer than the formula says
@@ -205,12 +207,13 @@ TEST(LabelSearch, BoundsBeforeASearchProveNoFalseGap) {
       continue;
     LabelSearch coarse(narrow, options), search(all, options);
     const Solution first = coarse.run();
+    search.startFrom(coarse);
     const bool isOpen = search.boundCases(first.placement);
     const double most = optimum * (1 + options.gap) * (1 + 1e-9);
     if (!isOpen) {
       EXPECT_LE(objectiveOf(all, first), most) << "seed " << seed;
     }
-    const Solution found = search.runFrom(coarse, first.placement);
+    const Solution found = search.runFrom(first.placement);
     if (!isOpen || isProof(found.termination)) {
       EXPECT_LE(objectiveOf(all, found), most) << "seed " << seed;
     }
@@ -219,6 +222,60 @@ TEST(LabelSearch, BoundsBeforeASearchProveNoFalseGap) {
   }
   EXPECT_GT(met, 50);
   EXPECT_GT(open, 50);
+}
+
+// The stages of the first number of micro-batches are priced for a worse plan than that from which
+// the search begins.
+TEST(LabelSearch, OpensTheFirstCaseBeforeItKnowsABetterPlan) {
+  int proven = 0, better = 0;
+  for (int seed = 0; seed < 400; ++seed) {
+    test::RandomProblem random(seed);
+    random.request.objective = seed % 2 ? Objective::Throughput : Objective::Cost;
+    const Problem problem = llvm::cantFail(random.problem());
+    const SearchOptions options;
+    Evaluator narrow(problem, oneCut(problem)), all(problem, everyCut(problem));
+    const Solution best = llvm::cantFail(Exhaustive::run(all, {}));
+    const double optimum = objectiveOf(all, best);
+    if (std::isinf(optimum))
+      continue;
+    LabelSearch coarse(narrow, options), search(all, options);
+    const Solution first = coarse.run();
+    search.startFrom(coarse);
+    search.boundCases(first.placement);
+    search.openFirst();
+    better += objectiveOf(all, first) > optimum * (1 + 1e-9);
+    const Solution found = search.runFrom(seed % 3 ? best.placement : first.placement);
+    EXPECT_LE(*found.bound, optimum * (1 + 1e-9)) << "seed " << seed;
+    if (isProof(found.termination)) {
+      EXPECT_NEAR(objectiveOf(all, found) / optimum, 1, 1e-9) << "seed " << seed;
+      ++proven;
+    }
+  }
+  EXPECT_GT(proven, 100);
+  EXPECT_GT(better, 20);
+}
+
+TEST(PackedSlots, RuleOutOnlyLabelsWithMoreSlotsOfAType) {
+  std::mt19937_64 random(7);
+  int ruledOut = 0;
+  for (int round = 0; round < 10'000; ++round) {
+    std::vector<int> a(1 + random() % 6), b(a.size());
+    const int most = round % 2 ? 8 : 100'000;
+    for (size_t type = 0; type < a.size(); ++type) {
+      a[type] = int(random() % most);
+      b[type] = int(random() % most);
+    }
+    bool hasMore = false;
+    for (size_t type = 0; type < a.size(); ++type)
+      hasMore |= a[type] > b[type];
+    const bool mayBeWithin = PackedSlots(a).mayBeWithin(PackedSlots(b));
+    EXPECT_TRUE(mayBeWithin || hasMore);
+    if (a.size() <= 4 && most == 8) {
+      EXPECT_EQ(mayBeWithin, !hasMore);
+    }
+    ruledOut += !mayBeWithin;
+  }
+  EXPECT_GT(ruledOut, 1000);
 }
 
 // Little work, so that the bounds are made sharper on the way.

@@ -107,6 +107,33 @@ TEST(Lagrangian, aLimitThatIsKeptExactlyMixesNoPaths) {
   EXPECT_GT(lagrangian.time(open(evaluator)), 3.99);
 }
 
+TEST(Lagrangian, NeighboursAreKeptBeforeLevelsAndLevelsWhereThereIsRoom) {
+  // The chain of the test above. With room for one state at each junction no limit is kept.
+  Chain chain(2, 5, 4);
+  for (Layer &layer : chain.graph.layers)
+    layer.parameterBytes = Bytes(300);
+  chain.cluster.types[0].memory = Bytes(1000);
+  chain.request.shardState = StateSharding::None;
+  Problem problem = llvm::cantFail(chain.problem());
+  Evaluator evaluator(problem);
+  StageTable table(evaluator, 1);
+  const double limit = 4.01;
+  SearchOptions options;
+  int steps = 0;
+  for (options.tuning.mostPlaces = 0; steps == 0; ++options.tuning.mostPlaces) {
+    ASSERT_LT(options.tuning.mostPlaces, 1000);
+    Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, options);
+    lagrangian.tighten(limit, infinity);
+    steps = sharpen(lagrangian, limit);
+    EXPECT_LT(lagrangian.time(open(evaluator)), 3.6);
+  }
+  EXPECT_EQ(steps, 1);
+  options.tuning.mostPlaces = 1000;
+  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, options);
+  lagrangian.tighten(limit, infinity);
+  EXPECT_EQ(sharpen(lagrangian, limit), 2);
+}
+
 TEST(Lagrangian, theBudgetIsAResource) {
   Chain chain(4, 8, 2);
   chain.request.maxCostPerHour = DollarsPerHour(2);
