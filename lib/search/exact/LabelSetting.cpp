@@ -85,7 +85,7 @@ Expected<std::optional<Placement>> startOf(LabelSearch &search, Evaluator &evalu
     if (part == 0) {
       isOpen = search.boundCases(placement) || brief.gap == 0;
       isDone = !isOpen || (brief.stop && *brief.stop);
-      if (!isDone)
+      if (!isDone && brief.threads > 1)
         search.openFirst();
     } else if (!isDone) {
       if (auto improvement = improved(evaluator, meanwhile, few, placement))
@@ -96,6 +96,8 @@ Expected<std::optional<Placement>> startOf(LabelSearch &search, Evaluator &evalu
   });
   if (failure)
     return failure;
+  if (!isDone && brief.threads == 1) // for the same plan as before, but later: time may be short
+    search.openFirst();
   return isOpen ? better : placement;
 }
 
