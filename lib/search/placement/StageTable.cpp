@@ -36,6 +36,7 @@ StageTable::StageTable(Evaluator &evaluator, int microBatches, const StageLimits
   const size_t count = last + 1;
   const LeastMixedTimes mixed(evaluator.stages, evaluator.space, microBatches);
   rows.assign(count * options, Row{});
+  entries.resize(1);
   for (int end = 1; end < int(count) && !(limits.isOver && limits.isOver()); ++end)
     for (int option = 0; option < int(options); ++option)
       if (plain[option] == option)
@@ -60,7 +61,7 @@ void StageTable::fillRow(int end, int option, const StageLimits &limits,
   const GroupOption &group = evaluator.space.options[option];
   bool whole = end + 1 == int(evaluator.space.positions.size());
   Row &row = rows[size_t(end) * options + option];
-  row.offset = entries.size();
+  row.offset = numbers.size();
   row.last = row.first = !has(option) ? 0 : group.wholeModelOnly ? whole : end;
   double longest = std::min(limits.iteration, limits.paid / group.price.value()) * (1 + 1e-9);
   while (row.first > 0) {
@@ -68,7 +69,7 @@ void StageTable::fillRow(int end, int option, const StageLimits &limits,
     if (microBatches * mixed.seconds(group.group, row.first - 1, end) > most)
       return;
     if (limits.mayHave && !limits.mayHave(row.first - 1, end, option)) {
-      entries.push_back(absent);
+      numbers.push_back(absent);
       --row.first;
       continue;
     }
@@ -76,6 +77,7 @@ void StageTable::fillRow(int end, int option, const StageLimits &limits,
     StageTimes entry = price(row.first - 1, end, option, least);
     if (microBatches * least > most)
       return;
+    numbers.push_back(uint32_t(entries.size()));
     entries.push_back(entry);
     --row.first;
   }

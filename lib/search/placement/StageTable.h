@@ -9,6 +9,7 @@
 #include "llvm/ADT/DenseMap.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <vector>
@@ -51,7 +52,7 @@ public:
   const StageTimes &at(int begin, int end, int option) const {
     const Row &row = rowOf(end, option);
     bool isThere = begin >= row.first && begin < row.last && hasNeighbours(begin, end, option);
-    return isThere ? entries[row.indexOf(begin)] : absent;
+    return entries[isThere ? numbers[row.indexOf(begin)] : absent];
   }
   /// Exact entries of the stage `depth` stages from the end, itself counted: one for each mode in
   /// which it fits there and that no other one dominates.
@@ -67,8 +68,8 @@ public:
   double leastReceiveGradient(int position, int option, int64_t share) const;
 
 private:
-  /// The entries of the stages that end at one position, on one option: those that begin in
-  /// [first, last), the last one first.
+  /// The stages that end at one position, on one option: those that begin in [first, last), the
+  /// last one first.
   struct Row {
     size_t offset;
     int first, last;
@@ -105,8 +106,9 @@ private:
   std::vector<int> plain;                     // by option: that with its rows
   std::vector<bool> sharesBefore, sharesNext; // by option
   std::vector<Row> rows;                      // by end and option
+  std::vector<uint32_t> numbers;              // of entries, by row and begin: most are absent
   std::vector<StageTimes> entries;
-  const StageTimes absent;
+  static constexpr uint32_t absent = 0; // the entry of all stages that no placement has
   std::vector<StageOption> fastest;          // by option: in its fastest mode
   std::vector<LeastTransfer> before, behind; // by option, on these sides
   /// Exact times of estimated stages, by micro-batches in flight.
