@@ -22,7 +22,8 @@ public:
     for (int m : evaluator.space.microBatches)
       for (const GroupOption &option : evaluator.space.options)
         if (!option.group.sharesNode() &&
-            evaluator.space.isUseful(option, evaluator.stages.fullSize(m)))
+            evaluator.space.isUseful(option, evaluator.stages.fullSize(m)) &&
+            mayImprove(option.group, /*stages=*/1, m))
           consider({{{0, evaluator.problem.graph.size(), option.group}}, m});
     for (auto [bound, choice] : CountBounds(evaluator, /*wholeModelGroups=*/false).inOrder())
       for (size_t type = 0; type < evaluator.space.available.size(); ++type)
@@ -34,12 +35,33 @@ public:
   double bestObjective = std::numeric_limits<double>::infinity();
 
 private:
+  /// Whether a plan of `stages` stages on `each` may be better than the best one, by the times of
+  /// layers alone. All stages together take as long as the layers, and the slowest one at least the
+  /// mean. That spares the evaluation of most plans.
+  bool mayImprove(const DeviceGroup &each, int stages, int microBatches) {
+    if (each.counts.size() > 1 || evaluator.stages.costs.fit()) // of stages, not of layers
+      return true;
+    const auto [type, count] = each.counts.front();
+    const int64_t share = (evaluator.stages.fullSize(microBatches) + count - 1) / count;
+    const LayerTimes &times = evaluator.stages.timesOf(type, share, microBatches);
+    const LayerRange all{0, evaluator.problem.graph.size()};
+    const double weight = evaluator.rules.fillWeight();
+    const Seconds least = (times.forward(all) + times.backward(all)) *
+                          ((weight + (microBatches - weight) / stages) * (1 - 1e-9));
+    const DollarsPerHour price =
+        evaluator.problem.cluster.types[size_t(type)].price * double(count * stages);
+    return evaluator.objectiveOf(least, price) < bestObjective &&
+           evaluator.meetsLimits(least, price);
+  }
+
   /// Equal pipelines of `stages` stages on all, half, a quarter, ... of the devices of `type`.
   void considerPipelines(int type, int stages, int microBatches) {
     int64_t batch = evaluator.stages.fullSize(microBatches);
     for (int64_t each = std::min<int64_t>(evaluator.space.available[type] / stages, batch);
          each >= 1; each /= 2) {
       DeviceGroup group{{{type, static_cast<int>(each)}}};
+      if (!mayImprove(group, stages, microBatches))
+        continue;
       std::optional<Placement> placement = evenPipeline(group, stages, microBatches);
       if (placement)
         consider(std::move(*placement));

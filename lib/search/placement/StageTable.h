@@ -108,7 +108,7 @@ private:
   std::vector<Row> rows;                      // by end and option
   std::vector<uint32_t> numbers;              // of entries, by row and begin: most are absent
   std::vector<StageTimes> entries;
-  static constexpr uint32_t absent = 0; // the entry of all stages that no placement has
+  static constexpr uint32_t absent = 0;      // the entry of all stages that no placement has
   std::vector<StageOption> fastest;          // by option: in its fastest mode
   std::vector<LeastTransfer> before, behind; // by option, on these sides
   /// Exact times of estimated stages, by micro-batches in flight.

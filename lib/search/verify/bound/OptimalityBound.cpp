@@ -22,6 +22,7 @@ constexpr double goodEnough = 1 - 1e-3; // of the plan: gaps below that are not 
 /// Of the plan: the bound to reach, one that is reached before it where it takes too much work at
 /// once, and one that is tried at first and in the end, with little work.
 constexpr double mainGoal = 0.991, easyGoal = 0.955, lastGoal = 0.998;
+constexpr double worthTrying = 0.8; // of the plan: bounds from which on little work may suffice
 /// Work for a number of micro-batches at first, and from the next goal on; to check a certificate,
 /// of this for the main goal at once, and for the last goal.
 constexpr size_t quickBranching = 2'000'000, firstBranching = 10'000'000,
@@ -57,7 +58,8 @@ bool reach(std::vector<std::unique_ptr<CountBound>> &counts, double goal, size_t
 void improve(std::vector<std::unique_ptr<CountBound>> &counts, const BoundTarget &target) {
   size_t left = mostBranching;
   for (auto &count : counts)
-    left -= std::min(left, count->improve(target.reached * lastGoal, quickBranching));
+    if (count->bound() >= target.reached * worthTrying)
+      left -= std::min(left, count->improve(target.reached * lastGoal, quickBranching));
   size_t direct = std::min(left, directBranching);
   left -= direct;
   const bool isReached = reach(counts, target.reached * mainGoal, direct);
