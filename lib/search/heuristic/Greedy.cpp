@@ -37,7 +37,7 @@ public:
 private:
   /// Whether a plan of `stages` stages on `each` may be better than the best one, by the times of
   /// layers alone. All stages together take as long as the layers, and the slowest one at least the
-  /// mean. That spares the evaluation of most plans.
+  /// mean. Most plans need no evaluation.
   bool mayImprove(const DeviceGroup &each, int stages, int microBatches) {
     if (each.counts.size() > 1 || evaluator.stages.costs.fit()) // of stages, not of layers
       return true;

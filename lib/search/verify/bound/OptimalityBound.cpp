@@ -19,8 +19,8 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double safety = 1 - 1e-9;
 constexpr double goodEnough = 1 - 1e-3; // of the plan: gaps below that are not worth work
-/// Of the plan: the bound to reach, one that is reached before it where it takes too much work at
-/// once, and one that is tried at first and in the end, with little work.
+/// Bounds to reach, as parts of the plan: the main one, one that comes before it where it takes too
+/// much work at once, and one that is tried at first and in the end, with little work.
 constexpr double mainGoal = 0.991, easyGoal = 0.955, lastGoal = 0.998;
 constexpr double worthTrying = 0.8; // of the plan: bounds from which on little work may suffice
 /// Work for a number of micro-batches at first, and from the next goal on; to check a certificate,
