@@ -180,17 +180,21 @@ class Stages:
     # Memory.
 
     def _segment_starts(self, begin: int, end: int, segments: int) -> list[int]:
-        """Cuts nearest above equal parts of the activations; one for each allowed cut where there are no more."""
+        """For each equal part of the activations, the narrowest cut within a quarter of a part, the nearest of equal
+        ones; the next one where there is none. One for each allowed cut where there are no more."""
         inner = list(range(begin + 1, end))
         if segments > len(inner):
             return [begin, *inner]
-        kept = [layer.activation_bytes for layer in self.instance.layers]
+        before = [sum(layer.activation_bytes for layer in self.instance.layers[:p]) for p in range(end + 1)]
+        part = (before[end] - before[begin]) / segments
         starts = [begin]
         for i in range(1, segments):
-            target = sum(kept[:begin]) + sum(kept[begin:end]) * (i / segments)
-            left = [p for p in inner if p > starts[-1] and sum(kept[:p]) >= target]
+            target = before[begin] + part * i
+            left = [p for p in inner if p > starts[-1] and before[p] >= target - part / 4]
+            near = [p for p in left if before[p] < target + part / 4]
+            if near:
+                left = [min(near, key=lambda p: (self.cuts[p].forward, abs(before[p] - target)))]
             starts += left[:1]
-            inner = [p for p in inner if left and p > left[0]]
         return starts
 
     def _segmentings(self, begin: int, end: int) -> list[list[int]]:
@@ -268,17 +272,21 @@ class Stages:
         workspace = max(layer.workspace_bytes for layer in layers)
         kept_weights = self._whole(begin, end) if gathers and segments else sum(dense)
         rounded = kept_weights / 2 if self.request.precision == "bf16" else 0
-        if segments:
-            kept, boundary, again = self._kept(list(segments), end)
-            workspace += again
+        boundary = 0.0
+        if gathers and not segments:
+            boundary = rounded  # each pass gathers anew
+        else:
             fixed += rounded
+        if segments:
+            kept, fixed_kept, again = self._kept(list(segments), end)
+            workspace += again
         else:
             kept = self.cuts[begin].forward + sum(layer.activation_bytes for layer in layers)
             # In the backward pass of a layer the activations of the layers behind it are gone.
             later = [sum(layer.activation_bytes for layer in layers[i + 1 :]) for i in range(len(layers))]
             workspace = max(0, *(layer.workspace_bytes - gone for layer, gone in zip(layers, later)))
-            boundary = self.cuts[begin].fixed + rounded  # by each pass anew
-        kept, boundary = kept + self.cuts[end].forward, boundary + self.cuts[end].fixed
+            fixed_kept = self.cuts[begin].fixed
+        kept, boundary = kept + self.cuts[end].forward, boundary + fixed_kept + self.cuts[end].fixed
         workspace += self.cuts[begin].backward + self.cuts[end].backward  # messages
         fixed += self.cuts[begin].fixed_gradient + self.cuts[end].fixed_gradient
         if self.request.overlaps_transfers:  # one more of each message, and of the input
