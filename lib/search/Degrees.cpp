@@ -13,6 +13,7 @@ class AllDegrees {
 public:
   explicit AllDegrees(Objective objective) : maximise(objective == Objective::Throughput) {}
 
+  bool isEmpty() const { return !best; }
   /// The best value so far.
   std::optional<double> toBeat() const {
     return best && best->outcome.plan ? std::optional(best->outcome.plan->objectiveValue)
@@ -83,15 +84,13 @@ Expected<BestDegree> bestOfDegrees(size_t degrees, Objective objective, const De
                                    const std::atomic<bool> *stop, DegreeSearch search) {
   AllDegrees all(objective);
   auto stopped = [&] { return stop && *stop; };
-  size_t next = 0;
-  for (; next < degrees && (next == 0 || !stopped()); ++next) {
+  for (size_t next = 0; next < degrees && (all.isEmpty() || !stopped()); ++next) {
     Expected<std::optional<SearchOutcome>> outcome =
         search(next, deadline.part(1.0 / double(degrees - next)), all.toBeat());
     if (!outcome)
       return outcome.takeError();
-    if (!*outcome)
-      break;
-    all.add(next, std::move(**outcome));
+    if (*outcome)
+      all.add(next, std::move(**outcome));
   }
   return all.take(!stopped());
 }

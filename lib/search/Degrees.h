@@ -22,9 +22,8 @@ using DegreeSearch = llvm::function_ref<llvm::Expected<std::optional<SearchOutco
     size_t degree, const Deadline &deadline, std::optional<double> toBeat)>;
 
 /// Searches with `degrees` degrees, one after another, and shares the time until `deadline` evenly
-/// among those that are left. A degree without plans ends the searches, since larger ones have none
-/// either. `stop`, which may be null, ends them too; what was not searched is not proven.
-/// Fails as `search` does. Degree 0 has plans.
+/// among those that are left. `stop`, which may be null, ends the searches; what was not searched
+/// is not proven. Fails as `search` does. One degree at least may have plans.
 llvm::Expected<BestDegree> bestOfDegrees(size_t degrees, Objective objective,
                                          const Deadline &deadline, const std::atomic<bool> *stop,
                                          DegreeSearch search);

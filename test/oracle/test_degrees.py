@@ -39,6 +39,29 @@ def verified(folder: Path, arguments: list[str]) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True)
 
 
+@pytest.mark.parametrize("seed", range(7000, 7012))
+def test_auto_keeps_the_best_of_each_degree_and_of_all(tmp_path: Path, seed: int):
+    """Plans of one degree may have neighbours in a node, which plans of all degrees have not."""
+    instance = instance_of(seed)
+    arguments = instance.files(tmp_path)
+    most = max(kind.per_node for kind in instance.kinds.values())
+    options = [[], *(["--tensor-parallel", str(degree)] for degree in (1, 2, 4) if degree <= most)]
+    plans = [plan for more in options if (plan := compiled(tmp_path, arguments, *more))]
+    best = compiled(tmp_path, arguments, "--tensor-parallel", "auto")
+    assert (best is None) == (not plans)
+    if best:
+        assert best["throughput"] == pytest.approx(max(plan["throughput"] for plan in plans), rel=1e-12)
+        assert best["lowerBound"] >= max(plan["throughput"] for plan in plans) * (1 - 1e-12)
+        run = verified(tmp_path, arguments)
+        assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_auto_passes_over_a_degree_that_a_pin_rules_out(tmp_path: Path):
+    arguments, plan = example(tmp_path)
+    pinned = compiled(tmp_path, arguments, "--tensor-parallel", "auto", "--pin", "l0=a×2")
+    assert pinned is not None and pinned["throughput"] == plan["throughput"]
+
+
 def test_the_checker_finds_planted_faults(tmp_path: Path):
     arguments, plan = example(tmp_path)
     run = verified(tmp_path, arguments)

@@ -85,11 +85,18 @@ TEST(Degrees, HasNoBoundIfASearchHasNone) {
   }
 }
 
-TEST(Degrees, EndsAtADegreeWithoutPlans) {
-  Searched some = searched({found(3, 3), std::nullopt, found(1, 1)});
-  EXPECT_EQ(some.searches, 2u);
-  EXPECT_EQ(some.best.index, 0u);
+TEST(Degrees, PassesOverADegreeWithoutPlans) {
+  Searched some = searched({std::nullopt, found(3, 3), std::nullopt, found(1, 1)});
+  EXPECT_EQ(some.searches, 4u);
+  EXPECT_EQ(some.best.index, 3u);
   EXPECT_TRUE(some.best.outcome.plan->optimal);
+}
+
+TEST(Degrees, GoesOnAfterAnInterruptionUntilADegreeHasPlans) {
+  Searched some = searched({std::nullopt, found(3, 3), found(1, 1)}, 0);
+  EXPECT_EQ(some.searches, 2u);
+  EXPECT_EQ(some.best.index, 1u);
+  EXPECT_FALSE(some.best.outcome.plan->optimal);
 }
 
 TEST(Degrees, ClaimsNothingAboutDegreesBehindAnInterruption) {
