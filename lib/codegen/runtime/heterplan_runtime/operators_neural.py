@@ -174,9 +174,10 @@ def layer_normalization(
 def rms_normalization(
     x: Tensor, scale: Tensor, *, axis: int = -1, epsilon: float = 1e-5
 ) -> Tensor:
-    """PyTorch has one kernel for both of one type."""
+    """`scale` may be broadcast. A GPU has one kernel if data and scale have one type."""
     x = x.to(torch.promote_types(x.dtype, scale.dtype))
-    return F.rms_norm(x, x.shape[axis % x.dim() :], scale, epsilon)
+    normalized = x.shape[axis % x.dim() :]
+    return F.rms_norm(x, normalized, scale.expand(normalized), epsilon)
 
 
 def group_normalization(
