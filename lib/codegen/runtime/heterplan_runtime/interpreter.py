@@ -121,22 +121,26 @@ class Interpreter:
             for part in self._parts:
                 passes.enter_context(part.passes_of_step())
             for index, instruction in enumerate(self._program.instructions):
-                self._position = index
-                with (
-                    self._located(index, instruction),
-                    self._recorder.instruction(index, instruction),
-                    self._stopwatch.instruction(instruction),
-                ):
-                    if index == self._first_update:
-                        passes.close()
-                        for part in self._parts:
-                            part.trained.end_sum()
-                        self._finish_gradients()
-                    self._parts[instruction.part].execute(instruction)
-                    if self._recorder.is_on or index + 1 == self._first_update:
-                        self._parts[instruction.part].trained.end_sum()
+                if index == self._first_update:
+                    passes.close()
+                self._execute(index, instruction)
         self._communicator.drain()
         return sum(part.loss for part in self._parts) * self._loss_factor
+
+    def _execute(self, index: int, instruction: Instruction) -> None:
+        self._position = index
+        with (
+            self._located(index, instruction),
+            self._recorder.instruction(index, instruction),
+            self._stopwatch.instruction(instruction),
+        ):
+            if index == self._first_update:
+                for part in self._parts:
+                    part.trained.end_sum()
+                self._finish_gradients()
+            self._parts[instruction.part].execute(instruction)
+            if self._recorder.is_on or index + 1 == self._first_update:
+                self._parts[instruction.part].trained.end_sum()
 
     def keep_gradients(self, step: int) -> None:
         """Keeps the gradients by which this step updates parameters."""
