@@ -76,6 +76,12 @@ def stages(module: ModuleType, directory: Path) -> list[nn.Module]:
     return result
 
 
+def emitted(model: Path, folder: Path) -> tuple[list[nn.Module], str]:
+    """The stages of a model as generated code, and their source; written into `folder`."""
+    assert emit([(model, folder, 1)]) == [""]
+    return stages(load(folder), folder), (folder / "model.py").read_text()
+
+
 def forward(parts: list[nn.Module], inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     """Runs the stages one after another; each sees what it receives and the inputs only."""
     carried: dict[str, Tensor] = {}

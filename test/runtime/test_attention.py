@@ -152,13 +152,6 @@ def formula(form: Form, x: Tensor, seen_keys: Tensor, weights: dict[str, Tensor]
     return (scores.softmax(-1) @ v).transpose(1, 2).flatten(2) @ weights["out.weight"]
 
 
-def emitted(form: Form, folder: Path) -> tuple[list[torch.nn.Module], str]:
-    model = write(form, folder / "m.onnx")
-    assert generated.emit([(model, folder / "out", 1)]) == [""]
-    source = (folder / "out/model.py").read_text()
-    return generated.stages(generated.load(folder / "out"), folder / "out"), source
-
-
 def data() -> dict[str, Tensor]:
     torch.manual_seed(0)
     seen = torch.zeros(SAMPLES, 1, 1, TOKENS)
@@ -170,7 +163,7 @@ def data() -> dict[str, Tensor]:
 @pytest.mark.parametrize("name", FORMS)
 def test_fused_attention_computes_the_formula(name: str, tmp_path: Path) -> None:
     form, inputs = FORMS[name], data()
-    stages, source = emitted(form, tmp_path)
+    stages, source = generated.emitted(write(form, tmp_path / "m.onnx"), tmp_path / "out")
     assert any(call in source for call in FUSED) and "softmax(" not in source, source
     (result,) = generated.forward(stages, inputs).values()
     result.square().sum().backward()
@@ -186,7 +179,7 @@ def test_fused_attention_computes_the_formula(name: str, tmp_path: Path) -> None
 
 def test_another_formula_is_found_out(tmp_path: Path) -> None:
     inputs = data()
-    stages, _ = emitted(FORMS["causal"], tmp_path)
+    stages, _ = generated.emitted(write(FORMS["causal"], tmp_path / "m.onnx"), tmp_path / "out")
     (result,) = generated.forward(stages, inputs).values()
     weights = {name: parameter.detach() for name, parameter in stages[0].named_parameters()}
     for changed in (Form(), Form(causal="where", factor=0.3)):
@@ -196,7 +189,7 @@ def test_another_formula_is_found_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_only_looks_like_attention_stays(name: str, tmp_path: Path) -> None:
-    _, source = emitted(OTHERS[name], tmp_path)
+    _, source = generated.emitted(write(OTHERS[name], tmp_path / "m.onnx"), tmp_path / "out")
     assert not any(call in source for call in FUSED) and "softmax(" in source, source
 
 

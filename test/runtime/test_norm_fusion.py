@@ -10,6 +10,7 @@ from pathlib import Path
 import generated
 import pytest
 import torch
+from heterplan_runtime import operators as ops
 from test_attention import constant
 from test_generated_models import Builder
 from torch import Tensor
@@ -80,13 +81,6 @@ def formula(form: Form, x: Tensor, weights: dict[str, Tensor]) -> Tensor:
     return (y + x) @ weights["out.weight"]
 
 
-def emitted(form: Form, folder: Path) -> tuple[list[torch.nn.Module], str]:
-    model = write(form, folder / "m.onnx")
-    assert generated.emit([(model, folder / "out", 1)]) == [""]
-    source = (folder / "out/model.py").read_text()
-    return generated.stages(generated.load(folder / "out"), folder / "out"), source
-
-
 def data() -> dict[str, Tensor]:
     torch.manual_seed(0)
     return {"x": torch.randn(SAMPLES, TOKENS, WIDTH)}
@@ -95,7 +89,7 @@ def data() -> dict[str, Tensor]:
 @pytest.mark.parametrize("name", FORMS)
 def test_a_fused_normalisation_computes_the_formula(name: str, tmp_path: Path) -> None:
     form, inputs = FORMS[name], data()
-    stages, source = emitted(form, tmp_path)
+    stages, source = generated.emitted(write(form, tmp_path / "m.onnx"), tmp_path / "out")
     assert FUSED in source and "sqrt(" not in source, source
     for stage in stages:
         stage.double()
@@ -115,7 +109,7 @@ def test_a_fused_normalisation_computes_the_formula(name: str, tmp_path: Path) -
 
 def test_another_epsilon_is_found_out(tmp_path: Path) -> None:
     inputs = data()
-    stages, _ = emitted(FORMS["plain"], tmp_path)
+    stages, _ = generated.emitted(write(FORMS["plain"], tmp_path / "m.onnx"), tmp_path / "out")
     (result,) = generated.forward(stages, inputs).values()
     weights = {name: parameter.detach() for name, parameter in stages[0].named_parameters()}
     other = formula(FORMS["little"], inputs["x"], weights)
@@ -124,5 +118,14 @@ def test_another_epsilon_is_found_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_only_looks_like_a_normalisation_stays(name: str, tmp_path: Path) -> None:
-    _, source = emitted(OTHERS[name], tmp_path)
+    _, source = generated.emitted(write(OTHERS[name], tmp_path / "m.onnx"), tmp_path / "out")
     assert FUSED not in source, source
+
+
+@pytest.mark.parametrize("axis, shape", [(-1, (1,)), (-1, (WIDTH,)), (-2, (WIDTH,)), (1, (TOKENS, 1))])
+def test_a_scale_is_broadcast_over_the_normalised_axes(axis: int, shape: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    x, scale = torch.randn(SAMPLES, TOKENS, WIDTH).double(), torch.randn(shape).double()
+    axes = tuple(range(axis % 3, 3))
+    wanted = x * (x.square().mean(axes, keepdim=True) + 1e-5).rsqrt() * scale
+    torch.testing.assert_close(ops.rms_normalization(x, scale, axis=axis), wanted)
