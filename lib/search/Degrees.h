@@ -23,7 +23,7 @@ using DegreeSearch = llvm::function_ref<llvm::Expected<std::optional<SearchOutco
 
 /// Searches with `degrees` degrees, one after another, and shares the time until `deadline` evenly
 /// among those that are left. `stop`, which may be null, ends the searches; what was not searched
-/// is not proven. Fails as `search` does. One degree at least may have plans.
+/// is not proven. Fails as `search` does, which must return an outcome for one degree at least.
 llvm::Expected<BestDegree> bestOfDegrees(size_t degrees, Objective objective,
                                          const Deadline &deadline, const std::atomic<bool> *stop,
                                          DegreeSearch search);

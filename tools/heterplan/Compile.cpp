@@ -302,22 +302,22 @@ Expected<OfDegree> ofDegree(CompileOptions options, const PlanningSources &sourc
   return OfDegree{std::move(options), std::move(*inputs)};
 }
 
-/// Plans with one degree after another, and at last with `anyDegree`, if that is one of them. The
-/// first or the last must work; a model or a cluster may have no other.
+/// Plans with one degree after another. The last one may be `anyDegree`, which must work; else the
+/// first one must. A model or a cluster may have no other.
 class DegreePlanning {
 public:
   DegreePlanning(const CompileOptions &options, PlanningSources sources, std::vector<int> degrees)
       : options(options), sources(std::move(sources)), degrees(std::move(degrees)) {}
 
   Expected<ExitStatus> run() {
-    const int sure = degrees.back() == anyDegree ? anyDegree : degrees.front();
-    Expected<OfDegree> first = ofDegree(options, sources, sure);
-    if (!first)
-      return first.takeError();
+    const size_t sure = endsWithAny() ? degrees.size() - 1 : 0;
+    Expected<OfDegree> known = ofDegree(options, sources, degrees[sure]);
+    if (!known)
+      return known.takeError();
     const Deadline deadline =
-        deadlineOfSearches(first->inputs.searching.deadline, first->inputs.problem);
+        deadlineOfSearches(known->inputs.searching.deadline, known->inputs.problem);
     tried.resize(degrees.size());
-    tried[sure == anyDegree ? degrees.size() - 1 : 0] = std::move(*first);
+    tried[sure] = std::move(*known);
     auto searchOne = [&](size_t degree, const Deadline &until, std::optional<double> toBeat) {
       return planOne(degree, until, toBeat);
     };
@@ -339,6 +339,8 @@ private:
   /// plans of bench/joint.py is better, by 3 %, and CPU is 12 % more.
   static constexpr double shareOfOne = 0.25;
 
+  bool endsWithAny() const { return degrees.back() == anyDegree; }
+
   Expected<std::optional<SearchOutcome>> planOne(size_t index, const Deadline &until,
                                                  std::optional<double> toBeat) {
     if (!tried[index] && !mayHave(index))
@@ -346,7 +348,7 @@ private:
     OfDegree &own = *tried[index];
     own.inputs.searching.deadline = until;
     own.inputs.searching.toBeat = toBeat;
-    if (degrees.back() == anyDegree && degrees[index] != anyDegree)
+    if (endsWithAny() && degrees[index] != anyDegree)
       own.inputs.searching.workLimit = int64_t(double(own.inputs.searching.workLimit) * shareOfOne);
     Expected<SearchOutcome> outcome = plan(own.inputs, own.options);
     if (!outcome)
@@ -354,16 +356,13 @@ private:
     return std::optional(std::move(*outcome));
   }
 
-  /// Reads the inputs with a degree. Larger ones than one that has no plans have none either.
+  /// Reads the inputs with a degree. Says why, and returns false, if it has no plans.
   bool mayHave(size_t index) {
-    if (hasEnded)
-      return false;
     Expected<OfDegree> next = ofDegree(options, sources, degrees[index]);
     if (next) {
       tried[index] = std::move(*next);
       return true;
     }
-    hasEnded = true;
     errs() << "note: no plans of " << degrees[index]
            << " devices that share layers: " << toText(next.takeError()) << '\n';
     return false;
@@ -373,7 +372,6 @@ private:
   PlanningSources sources;
   std::vector<int> degrees;
   std::vector<std::optional<OfDegree>> tried; // by degree
-  bool hasEnded = false;
 };
 
 Expected<ExitStatus> compileOnce(Inputs inputs, const CompileOptions &options) {
