@@ -80,15 +80,6 @@ double lastTime(const std::vector<EqualDevices> &classes, int64_t samples) {
   return best;
 }
 
-/// Shares of `devices` devices that have `base` samples each and `more` in total besides, as even
-/// as possible.
-std::vector<int64_t> sharesOf(int devices, int64_t base, int64_t more) {
-  std::vector<int64_t> shares(devices, base + more / devices);
-  for (int64_t i = 0; i < more % devices; ++i)
-    ++shares[i];
-  return shares;
-}
-
 /// Times that fall as samples grow, as measured ones may, give shares that sum up all the same.
 std::vector<std::vector<int64_t>> sharesAt(const std::vector<EqualDevices> &classes, double time,
                                            int64_t samples) {
@@ -109,7 +100,7 @@ std::vector<std::vector<int64_t>> sharesAt(const std::vector<EqualDevices> &clas
   for (size_t i = classes.size(); i-- > 0;) {
     int64_t room = by[i] - before[i];
     int64_t more = std::min(left, room * classes[i].count);
-    shares[i] = sharesOf(classes[i].count, before[i], more);
+    shares[i] = evenShares(before[i] * classes[i].count + more, classes[i].count);
     left -= more;
   }
   return shares;
@@ -160,6 +151,12 @@ private:
   double next;
 };
 } // namespace
+
+std::vector<int64_t> evenShares(int64_t samples, int devices) {
+  std::vector<int64_t> shares(devices, samples / devices);
+  std::fill_n(shares.begin(), samples % devices, samples / devices + 1);
+  return shares;
+}
 
 std::vector<std::vector<int64_t>> balance(const std::vector<EqualDevices> &classes,
                                           int64_t samples) {

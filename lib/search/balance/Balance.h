@@ -20,6 +20,9 @@ struct EqualDevices {
   int64_t leastSamples = 1;
 };
 
+/// The shares of `samples` on `devices` equal devices, as even as possible, largest first.
+std::vector<int64_t> evenShares(int64_t samples, int devices);
+
 /// The shares of each class's devices, largest first, that sum to `samples` and minimise the
 /// largest time; each device gets at least its `leastSamples`. Empty when they do not fit. Exact:
 /// the shares of balanceOneByOne(), whose last sample is found by bisection on the shares. So a

@@ -7,16 +7,9 @@
 namespace heterplan {
 
 namespace {
-/// The table below has an entry for each class and number of samples, and takes their product.
+/// The time of the table below grows with the square of the samples.
 constexpr int64_t mostSamplesOfTable = 512;
 constexpr double infinity = std::numeric_limits<double>::infinity();
-
-/// `samples` on `devices` devices, largest share first.
-std::vector<int64_t> evenly(int64_t samples, int devices) {
-  std::vector<int64_t> shares(devices, samples / devices);
-  std::fill_n(shares.begin(), samples % devices, samples / devices + 1);
-  return shares;
-}
 
 /// Time of the slowest device of a class that has so many samples; infinite if they do not fit.
 double timeOf(const EqualDevices &devices, int64_t samples) {
@@ -93,7 +86,7 @@ std::vector<std::vector<int64_t>> balanceAnyTimes(const std::vector<EqualDevices
     return shares;
   const std::vector<int64_t> found = times.samplesByClass();
   for (size_t i = 0; i < classes.size(); ++i)
-    shares[i] = evenly(found[i], classes[i].count);
+    shares[i] = evenShares(found[i], classes[i].count);
   return shares;
 }
 

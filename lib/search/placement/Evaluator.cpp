@@ -1,6 +1,7 @@
 #include "search/placement/Evaluator.h"
 
 #include "cost/TrafficPrice.h"
+#include "search/balance/Balance.h"
 #include "search/placement/DeviceAssignment.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,6 +1,7 @@
 #include "search/placement/PlanBuilder.h"
 
 #include "cost/Memory.h"
+#include "search/balance/Balance.h"
 #include "search/placement/DeviceAssignment.h"
 
 #include "llvm/ADT/STLExtras.h"

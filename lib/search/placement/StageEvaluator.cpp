@@ -84,13 +84,6 @@ void sortByTime(std::vector<ExecutionMode> &modes) {
 }
 } // namespace
 
-std::vector<int64_t> evenShares(int64_t samples, int devices) {
-  std::vector<int64_t> shares(devices, samples / devices);
-  for (int64_t i = 0; i < samples % devices; ++i)
-    ++shares[i];
-  return shares;
-}
-
 StageEvaluator::StageEvaluator(const Problem &problem, const SearchSpace &space)
     : costs(
           problem.graph, problem.cluster, *problem.costs, problem.request.optimizer,

@@ -145,7 +145,4 @@ private:
 /// as much.
 bool dominates(const StageCost &a, const StageCost &b);
 
-/// Contiguous equal shares, largest first.
-std::vector<int64_t> evenShares(int64_t samples, int devices);
-
 } // namespace heterplan
