@@ -23,10 +23,10 @@ constexpr double goodEnough = 1 - 1e-3; // of the plan: gaps below that are not 
 /// much work at once, and one that is tried at first and in the end, with little work.
 constexpr double mainGoal = 0.991, easyGoal = 0.955, lastGoal = 0.998;
 constexpr double worthTrying = 0.8; // of the plan: bounds from which on little work may suffice
-/// Work for a number of micro-batches at first, and from the next goal on; to check a certificate,
-/// of this for the main goal at once, and for the last goal.
-constexpr size_t quickBranching = 2'000'000, firstBranching = 10'000'000,
-                 mostBranching = 600'000'000, directBranching = 300'000'000,
+/// Work for a number of micro-batches: at first, and from the next goal on.
+constexpr size_t quickBranching = 2'000'000, firstBranching = 10'000'000;
+/// Work for a certificate, of which so much is for the main goal at once, and for the last goal.
+constexpr size_t mostBranching = 600'000'000, directBranching = 300'000'000,
                  lastBranching = 30'000'000;
 constexpr double intervalRatio = 1.3;
 constexpr size_t mostFirstIntervals = 24;
@@ -60,13 +60,14 @@ void improve(std::vector<std::unique_ptr<CountBound>> &counts, const BoundTarget
   for (auto &count : counts)
     if (count->bound() >= target.reached * worthTrying)
       left -= std::min(left, count->improve(target.reached * lastGoal, quickBranching));
-  size_t direct = std::min(left, directBranching);
-  left -= direct;
+  const size_t given = std::min(left, directBranching);
+  size_t direct = given;
   const bool isReached = reach(counts, target.reached * mainGoal, direct);
-  left += direct;
-  for (double part : {easyGoal, mainGoal})
-    if (!isReached && !reach(counts, target.reached * part, left))
-      return;
+  left -= given - direct;
+  if (!isReached)
+    for (double part : {easyGoal, mainGoal})
+      if (!reach(counts, target.reached * part, left))
+        return;
   left = std::min(left, lastBranching);
   reach(counts, target.reached * lastGoal, left);
 }
