@@ -96,7 +96,8 @@ Expected<std::optional<Placement>> startOf(LabelSearch &search, Evaluator &evalu
   });
   if (failure)
     return failure;
-  if (!isDone && brief.threads == 1) // for the same plan as before, but later: time may be short
+  // For the same plan as with several threads. Local search comes first, as time may be short.
+  if (!isDone && brief.threads == 1)
     search.openFirst();
   return isOpen ? better : placement;
 }
