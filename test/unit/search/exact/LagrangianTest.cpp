@@ -86,14 +86,21 @@ TEST(Lagrangian, devicesLimitWhatIsOpen) {
   EXPECT_GT(root, 5.7);
 }
 
+namespace {
+/// Two layers that no device holds together, one micro-batch of four samples, five devices: two and
+/// two take 2 + 2 s. Four and four would take 1 + 1 s, and the limit lies between both.
+struct ChainOfTwoStages : Chain {
+  ChainOfTwoStages() : Chain(2, 5, 4) {
+    for (Layer &layer : graph.layers)
+      layer.parameterBytes = Bytes(300);
+    cluster.types[0].memory = Bytes(1000);
+    request.shardState = StateSharding::None;
+  }
+};
+} // namespace
+
 TEST(Lagrangian, aLimitThatIsKeptExactlyMixesNoPaths) {
-  // Two layers that no device holds together, one micro-batch of four samples, five devices: two
-  // and two take 2 + 2 s. Four and four would take 1 + 1 s, and the limit lies between both.
-  Chain chain(2, 5, 4);
-  for (Layer &layer : chain.graph.layers)
-    layer.parameterBytes = Bytes(300);
-  chain.cluster.types[0].memory = Bytes(1000);
-  chain.request.shardState = StateSharding::None;
+  ChainOfTwoStages chain;
   Problem problem = llvm::cantFail(chain.problem());
   Evaluator evaluator(problem);
   StageTable table(evaluator, 1);
@@ -108,12 +115,8 @@ TEST(Lagrangian, aLimitThatIsKeptExactlyMixesNoPaths) {
 }
 
 TEST(Lagrangian, NeighboursAreKeptBeforeLevelsAndLevelsWhereThereIsRoom) {
-  // The chain of the test above. With room for one state at each junction no limit is kept.
-  Chain chain(2, 5, 4);
-  for (Layer &layer : chain.graph.layers)
-    layer.parameterBytes = Bytes(300);
-  chain.cluster.types[0].memory = Bytes(1000);
-  chain.request.shardState = StateSharding::None;
+  // With room for one state at each junction no limit is kept.
+  ChainOfTwoStages chain;
   Problem problem = llvm::cantFail(chain.problem());
   Evaluator evaluator(problem);
   StageTable table(evaluator, 1);
