@@ -99,8 +99,8 @@ def arguments_of(description: str | None) -> argparse.Namespace:
     return parser_of(description).parse_args()
 
 
-def print_head(workloads: str, verifies: bool = False) -> None:
-    print(f"Workloads {workloads}: batch {BATCH}, default settings.\n")
+def print_head(workloads: str, verifies: bool = False, batch: int = BATCH) -> None:
+    print(f"Workloads {workloads}: batch {batch}, default settings.\n")
     more = (" verified % | verify CPU s |", " --- | --- |") if verifies else ("", "")
     print("| workload | stages | gap % | space | samples/s | $/10^6 samples | CPU s | MB |" + more[0])
     print("| --- | --- | --- | --- | --- | --- | --- | --- |" + more[1], flush=True)

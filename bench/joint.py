@@ -140,7 +140,7 @@ def main() -> None:
     parser.add_argument("--options", default="--threads 1", help="more options of compile, in one word")
     arguments = parser.parse_args()
     rows: dict[str, dict[str, Any]] = {}
-    print_head("joint-1")
+    print_head("joint-1", batch=BATCH)
     with tempfile.TemporaryDirectory() as name:
         for work in workloads(arguments.data, Path(name), shlex.split(arguments.options)):
             if arguments.only in work.name:
