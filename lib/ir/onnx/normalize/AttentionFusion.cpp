@@ -2,6 +2,7 @@
 
 #include "ir/NodeAttributes.h"
 #include "ir/onnx/fold/FoldingSupport.h"
+#include "ir/onnx/fold/IndexedValues.h"
 #include "ir/onnx/normalize/Origins.h"
 #include "ir/onnx/read/FreshNames.h"
 
@@ -182,7 +183,10 @@ private:
 class AttentionFuser {
 public:
   AttentionFuser(Graph &graph, ArrayRef<GraphEvaluation> evaluations)
-      : graph(graph), evaluations(evaluations), origins(graph), names(graph) {}
+      : graph(graph), evaluations(evaluations), origins(graph), names(graph) {
+    for (const GraphEvaluation &each : evaluations)
+      indexed.emplace_back(graph, each);
+  }
 
   void run() {
     const AttentionFinder finder(graph, origins);
@@ -205,6 +209,7 @@ public:
 private:
   Graph &graph;
   ArrayRef<GraphEvaluation> evaluations;
+  std::vector<IndexedTensors> indexed; // by evaluation
   Origins origins;
   FreshNames names;
   /// By values, whether they show keys and the length: what isTriangle() found. Layers share masks.
@@ -327,8 +332,16 @@ private:
       return found->second;
     };
     return (condition != noTensor && isKnown(condition, mask.shown, DataType::Bool, ofCondition)) ||
+           (condition != noTensor && isIndexed(condition, length, mask.shown)) ||
            (mask.added != noTensor &&
             isKnown(mask.added, true, graph.tensors[mask.added].type, ofAdded));
+  }
+
+  /// Whether the condition `id` follows from positions, at each batch, and lets each query see so.
+  bool isIndexed(TensorId id, int64_t length, bool shown) {
+    return !indexed.empty() && all_of(indexed, [&](IndexedTensors &each) {
+      return each.isTriangle(id, length, shown);
+    });
   }
 
   /// Whether the values of `id` are known, at each batch, and let each query see so.

@@ -54,6 +54,28 @@ TEST(AttentionFusion, KeysBehindAQueryAreCausal) {
   EXPECT_EQ(masked("1, 1, 0, 0, 0, 0, 1, 1, 1").back().op, "MatMul");
 }
 
+/// The values of a mask of 5,000 tokens are too many to be computed.
+TEST(AttentionFusion, LongMasksAreCausalByTheirPositions) {
+  const auto lastOf = [](const std::string &shift) {
+    return imported(
+               model("g (float[N, 1, 5000, 4] q, float[N, 1, 5000, 4] k, float[N, 1, 5000, 4] v) =>"
+                     " (float[N, 1, 5000, 4] y) {"
+                     " t = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, t)"
+                     " zero = Constant <value = int64 {0}> () one = Constant <value = int64 {1}> ()"
+                     " length = Constant <value = int64 {5000}> () r = Range(zero, length, one)"
+                     " axis = Constant <value_ints = [1]> () queries = Unsqueeze(r, axis)"
+                     " shift = Constant <value = int64 {" +
+                     shift +
+                     "}> () keys = Sub(r, shift) b = LessOrEqual(keys, queries)"
+                     " low = Constant <value = float {-1e9}> () s = Where(b, a, low)"
+                     " w = Softmax <axis = 3> (s) y = MatMul(w, v)}"))
+        .nodes.back();
+  };
+  EXPECT_EQ(integerAttribute(lastOf("0"), "is_causal"), 1);
+  EXPECT_EQ(lastOf("1").op, "MatMul");
+  EXPECT_EQ(lastOf("-1").op, "MatMul");
+}
+
 TEST(AttentionFusion, WhatIsUsedElsewhereStays) {
   const std::string scores = "s = MatMul(q, t)";
   EXPECT_EQ(fused(scores, "z = MatMul(w, v) e = ReduceSum <keepdims = 1> (w) y = Add(z, e)").size(),
