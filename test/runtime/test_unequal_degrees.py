@@ -107,6 +107,7 @@ Case = tuple[str, Stages, tuple[object, ...], tuple[object, ...]]
 CASES: dict[str, Case] = {
     "gpt2-three": ("gpt2", THREE, ("--optimizer", "adam", "--shard-state", "optimizer"), PIECE),
     "gpt2-rising": ("gpt2", RISING, ("--optimizer", "momentum"), PIECE),
+    "gpt2-overlapped": ("gpt2", THREE, ("--optimizer", "adam", "--overlap-transfers"), PIECE),
     "t5-falling": ("t5", FALLING, ("--recompute", "always"), ()),
     "mlp-three": ("mlp", THREE, ("--optimizer", "adam"), PIECE),
     "resnet18-rising": ("resnet18", RISING, (), ()),
@@ -114,6 +115,8 @@ CASES: dict[str, Case] = {
 MORE: dict[str, Case] = {
     "gpt2-zero2": ("gpt2", THREE, ("--optimizer", "adam", "--shard-state", "gradients"), ()),
     "gpt2-zero3": ("gpt2", THREE, ("--optimizer", "adam", "--shard-state", "parameters"), ()),
+    "gpt2-rising-overlapped": ("gpt2", RISING, ("--recompute", "always", "--overlap-transfers"), ()),
+    "t5-overlapped": ("t5", FALLING, ("--overlap-transfers",), ()),
     "bert-three": ("bert", THREE, (), PIECE),
     "vit-three": ("vit", THREE, ("--shard-state", "none"), ()),
     "llama-three": ("llama", THREE, (), ()),

@@ -259,9 +259,6 @@ Error readOverlap(const CompileOptions &options, Request &request) {
     return notSupported("--overlap-grad-reduce with burst or steady-state plans");
   if (request.overlapsTransfers && !isSynchronous)
     return notSupported("--overlap-transfers with burst or steady-state plans");
-  const bool isWhole = options.tensorParallel.empty() || options.tensorParallel == "1";
-  if (request.overlapsTransfers && !isWhole)
-    return notSupported("--overlap-transfers with --tensor-parallel");
   return Error::success();
 }
 

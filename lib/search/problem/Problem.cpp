@@ -62,19 +62,15 @@ Error verifyWays(const Request &request) {
          << "'";
 }
 
-/// Overlapped transfers are priced and run in pipelines of whole replicas only.
-Error verifyTransfers(const Problem &problem) {
-  const Request &request = problem.request;
-  if (!request.overlapsTransfers)
-    return Error::success();
+/// Overlapped transfers are priced and run in pipelines only.
+Error verifyTransfers(const Request &request) {
   const bool isPipeline = request.iterationModel == IterationModel::Synchronous &&
                           request.schedule != ScheduleChoice::Burst &&
                           request.amplificationLimit == 0;
-  if (isPipeline && problem.graph.shardDegree == 1 && !problem.cluster.hasShardTypes())
+  if (!request.overlapsTransfers || isPipeline)
     return Error::success();
   return Diagnostic(Diag::NotSupported, Location{"", 0, 0, "overlap transfers"})
-         << "overlap of transfers with computing is not supported "
-         << (isPipeline ? "with tensor parallelism" : "in burst or steady-state plans");
+         << "overlap of transfers with computing is not supported in burst or steady-state plans";
 }
 
 /// Whether the schedule, the iteration model and the objective belong together.
@@ -266,7 +262,7 @@ Expected<Problem> Problem::create(LayerGraph graph, Cluster cluster, const CostM
     return error;
   if (Error error = verifyTraffic(problem))
     return error;
-  if (Error error = verifyTransfers(problem))
+  if (Error error = verifyTransfers(problem.request))
     return error;
   if (Error error = verifyShards(problem))
     return error;

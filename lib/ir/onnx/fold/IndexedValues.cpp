@@ -357,8 +357,8 @@ private:
   Values triangle() {
     Values values = operand(0);
     const Values diagonal = node.inputs.size() > 1 ? operand(1) : IndexedValues{{}, false, {{}}};
-    if (!values || !values->isCondition || dims.size() < 2 || !diagonal ||
-        diagonal->isCondition || !isConstant(diagonal->parts.front()))
+    if (!values || !values->isCondition || dims.size() < 2 || !diagonal || diagonal->isCondition ||
+        !isConstant(diagonal->parts.front()))
       return std::nullopt;
     const AffineValues moved = constantOf(diagonal->parts.front().constant, dims.size());
     const AffineValues lower = sum(upToOwn(dims.size()), 1, moved);

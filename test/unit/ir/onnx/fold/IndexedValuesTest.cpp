@@ -112,9 +112,9 @@ public:
   }
 
   TensorId step() {
-    static const std::vector<std::string> binary = {"Add",  "Sub",     "Mul",            "Less",
-                                                    "And",  "Greater", "GreaterOrEqual", "Equal",
-                                                    "Or",   "LessOrEqual"};
+    static const std::vector<std::string> binary = {
+        "Add",   "Sub", "Mul",        "Less", "And", "Greater", "GreaterOrEqual",
+        "Equal", "Or",  "LessOrEqual"};
     const auto first = any(), second = any();
     switch (below(10)) {
     case 0:
@@ -213,7 +213,8 @@ TEST(IndexedValues, RandomOperatorsAreAsFolded) {
   for (int seed = 0; seed < 300; ++seed) {
     RandomProgram program(seed);
     for (int step = 0; step < 30; ++step)
-      if (const TensorId id = program.step(); id != noTensor && folding::countOf(program.dims(id))) {
+      if (const TensorId id = program.step();
+          id != noTensor && folding::countOf(program.dims(id))) {
         ++all;
         told += program.check(id);
       }
@@ -225,10 +226,10 @@ TEST(IndexedValues, RandomOperatorsAreAsFolded) {
 /// Keys up to `shift` behind a query's own are shown, to all of `length` queries.
 TensorId mask(Program &program, const std::string &comparison, int64_t length, int64_t shift = 0) {
   const TensorId positions = program.range(length);
-  const TensorId queries = program.apply("Unsqueeze", {positions, program.number(1)},
-                                         DataType::Int64, {length, 1});
-  const TensorId keys = program.apply("Sub", {positions, program.number(shift)}, DataType::Int64,
-                                      {length});
+  const TensorId queries =
+      program.apply("Unsqueeze", {positions, program.number(1)}, DataType::Int64, {length, 1});
+  const TensorId keys =
+      program.apply("Sub", {positions, program.number(shift)}, DataType::Int64, {length});
   return program.apply(comparison, {keys, queries}, DataType::Bool, {length, length});
 }
 
@@ -254,8 +255,7 @@ TEST(IndexedValues, AWindowIsNoTriangle) {
   EXPECT_TRUE(program.check(both));
   EXPECT_FALSE(program.isTriangle(both, 9));
   const TensorId wide = mask(program, "Greater", 9, -9); // hides nothing
-  EXPECT_TRUE(program.isTriangle(
-      program.apply("And", {causal, wide}, DataType::Bool, {9, 9}), 9));
+  EXPECT_TRUE(program.isTriangle(program.apply("And", {causal, wide}, DataType::Bool, {9, 9}), 9));
 }
 
 TEST(IndexedValues, UncertainShapesAndValuesTellNothing) {
