@@ -136,7 +136,8 @@ Values ofData(const TensorData &data) {
   const int64_t first = folding::loadInteger(data, 0);
   if (first > largest || first < -largest)
     return std::nullopt;
-  return data.type == DataType::Bool ? conditionsOf(data) : numbersOf(data);
+  Values numbers = data.type == DataType::Bool ? std::nullopt : numbersOf(data);
+  return numbers ? numbers : conditionsOf(data);
 }
 
 /// `values` with axes of one element put in or taken out, so that they have `dims`.
@@ -198,24 +199,26 @@ Values broadcastTo(const IndexedValues &values, const Sizes &dims) {
   return result;
 }
 
-/// The numbers of `values` as elements of type `type`, or what they say as conditions.
+/// The elements of `values` as elements of type `type`.
 Values cast(IndexedValues values, DataType type) {
-  if (type == DataType::Bool) {
-    if (values.isCondition)
-      return values;
+  if (type == DataType::Bool && !values.isCondition) {
     if (!isConstant(values.parts.front()))
       return std::nullopt;
     return conditionOf(values.dims, values.parts.front().constant != 0);
   }
-  if (type != DataType::Int32 && type != DataType::Int64 && type != DataType::Float32 &&
-      type != DataType::Float64)
+  const bool isExact = type == DataType::Bool || type == DataType::Int32 ||
+                       type == DataType::Int64 || type == DataType::Float32 ||
+                       type == DataType::Float64;
+  return isExact ? Values(std::move(values)) : std::nullopt;
+}
+
+/// The element of `values`, if all are equal.
+std::optional<int64_t> onlyNumber(const IndexedValues &values) {
+  if (values.parts.empty()) // conditions that hold
+    return 1;
+  if (!isConstant(values.parts.front()))
     return std::nullopt;
-  if (!values.isCondition)
-    return values;
-  const bool holds = values.parts.empty();
-  if (!holds && !isConstant(values.parts.front()))
-    return std::nullopt;
-  return IndexedValues{values.dims, false, {constantOf(holds, values.dims.size())}};
+  return values.isCondition ? 0 : values.parts.front().constant;
 }
 
 Values negated(IndexedValues values) {
@@ -248,6 +251,15 @@ Values compare(StringRef op, const IndexedValues &a, const IndexedValues &b) {
   if (!range || (range->least <= 0 && range->most >= 0 && range->least != range->most))
     return std::nullopt;
   return conditionOf(a.dims, range->least == 0 && range->most == 0);
+}
+
+/// The condition that the comparison `op` makes of conditions, which are 0 or 1, and a number.
+Values compareWithNumber(StringRef op, const IndexedValues &conditions, int64_t number) {
+  if ((op == "Equal" && number == 1) || (op == "Greater" && number == 0))
+    return conditions;
+  if ((op == "Equal" && number == 0) || (op == "Less" && number == 1))
+    return negated(conditions);
+  return std::nullopt;
 }
 } // namespace
 
@@ -288,10 +300,17 @@ private:
                ? tensors.valuesOf(node.inputs[input])
                : std::nullopt;
   }
-  /// An operand, of numbers or of conditions, that is broadcast to the result.
-  Values wide(size_t input, bool isCondition) {
+  /// The one number of an operand, `otherwise` if it is left out.
+  std::optional<int64_t> numberOr(size_t input, int64_t otherwise) {
+    if (input >= node.inputs.size() || node.inputs[input] == noTensor)
+      return otherwise;
     const Values values = operand(input);
-    return values && values->isCondition == isCondition ? broadcastTo(*values, dims) : std::nullopt;
+    return values ? onlyNumber(*values) : std::nullopt;
+  }
+  /// An operand that is broadcast to the result.
+  Values wide(size_t input) {
+    const Values values = operand(input);
+    return values ? broadcastTo(*values, dims) : std::nullopt;
   }
 
   Values moveAxes() {
@@ -316,8 +335,12 @@ private:
   }
 
   Values arithmetic() {
-    const Values a = wide(0, false), b = wide(1, false);
+    const Values a = wide(0), b = wide(1);
     if (!a || !b)
+      return std::nullopt;
+    if (node.op == "Sub" && onlyNumber(*a) == std::optional(int64_t(1)) && b->isCondition)
+      return negated(*b);
+    if (a->isCondition || b->isCondition)
       return std::nullopt;
     const AffineValues &left = a->parts.front(), &right = b->parts.front();
     const AffineValues zero = constantOf(0, dims.size());
@@ -333,13 +356,21 @@ private:
   }
 
   Values comparison() {
-    const Values a = wide(0, false), b = wide(1, false);
-    return a && b ? compare(node.op, *a, *b) : std::nullopt;
+    const Values a = wide(0), b = wide(1);
+    if (!a || !b)
+      return std::nullopt;
+    if (!a->isCondition && !b->isCondition)
+      return compare(node.op, *a, *b);
+    const bool isSwapped = node.op == "Equal" && !a->isCondition;
+    const Values &conditions = isSwapped ? b : a;
+    const std::optional<int64_t> number = onlyNumber(isSwapped ? *a : *b);
+    return conditions->isCondition && number ? compareWithNumber(node.op, *conditions, *number)
+                                             : std::nullopt;
   }
 
   Values combination() {
-    const Values a = wide(0, true), b = wide(1, true);
-    if (!a || !b)
+    const Values a = wide(0), b = wide(1);
+    if (!a || !b || !a->isCondition || !b->isCondition)
       return std::nullopt;
     if (node.op == "Or")
       return a->parts.empty() || b->parts.empty() ? Values(conditionOf(dims, true)) : std::nullopt;
@@ -356,11 +387,12 @@ private:
   /// Conditions that hold within a triangle only.
   Values triangle() {
     Values values = operand(0);
-    const Values diagonal = node.inputs.size() > 1 ? operand(1) : IndexedValues{{}, false, {{}}};
-    if (!values || !values->isCondition || dims.size() < 2 || !diagonal || diagonal->isCondition ||
-        !isConstant(diagonal->parts.front()))
+    const std::optional<int64_t> shift = numberOr(1, 0);
+    if (values && onlyNumber(*values) == std::optional(int64_t(1)))
+      values = conditionOf(dims, true);
+    if (!values || !values->isCondition || dims.size() < 2 || !shift)
       return std::nullopt;
-    const AffineValues moved = constantOf(diagonal->parts.front().constant, dims.size());
+    const AffineValues moved = constantOf(*shift, dims.size());
     const AffineValues lower = sum(upToOwn(dims.size()), 1, moved);
     const bool isUpper = integerAttribute(node, "upper", 1) != 0;
     values->parts.push_back(isUpper ? sum(lower, -1, constantOf(0, dims.size())) : lower);
@@ -412,7 +444,7 @@ private:
 
   Values gatherCoordinates() {
     const Values data = operand(0);
-    const Sizes *indices = tensors.dimsOf(node.inputs[1]);
+    const Sizes *indices = node.inputs.size() < 2 ? nullptr : tensors.dimsOf(node.inputs[1]);
     if (!data || !indices || indices->empty() || integerAttribute(node, "batch_dims") != 0)
       return std::nullopt;
     const int64_t count = indices->back();
@@ -444,7 +476,8 @@ private:
       return own && own->size() == whole.size() && own->back() == 1;
     };
     Values values;
-    if (parts && parts->op == "Concat" && parts->domain.empty() && all_of(parts->inputs, isOne) &&
+    if (parts && parts->op == "Concat" && size_t(which) < parts->inputs.size() &&
+        all_of(parts->inputs, isOne) &&
         folding::axisOf(integerAttribute(*parts, "axis"), whole.size()) ==
             std::optional(int64_t(whole.size()) - 1)) {
       values = tensors.valuesOf(parts->inputs[size_t(which)]);

@@ -15,7 +15,7 @@ struct AffineValues {
   Sizes steps;
 };
 
-/// A tensor of numbers, or of conditions.
+/// A tensor of numbers, or of conditions: those are 1 where they hold, and 0 elsewhere.
 struct IndexedValues {
   Sizes dims;
   bool isCondition = false;

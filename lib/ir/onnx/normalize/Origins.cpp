@@ -13,13 +13,16 @@ Origins::Origins(const Graph &graph)
       trained(graph.tensors.size()) {
   for (size_t id = 0; id < trained.size(); ++id)
     trained[id] = isWeight(graph.tensors[id].role);
-  for (const GraphNode &node : graph.nodes)
+  for (const GraphNode &node : graph.nodes) {
+    const bool readsTrained =
+        node.op != "Shape" && node.op != "Size" &&
+        any_of(node.inputs, [&](TensorId id) { return id != noTensor && trained[id]; });
     for (TensorId id : node.outputs)
       if (id != noTensor) {
         producer[id] = &node;
-        trained[id] =
-            any_of(node.inputs, [&](TensorId each) { return each != noTensor && trained[each]; });
+        trained[id] = readsTrained && graph.tensors[id].role != TensorRole::Constant;
       }
+  }
   for (TensorId id : graph.outputs)
     ++uses[id];
   for (const GraphNode &node : reverse(graph.nodes))

@@ -20,7 +20,7 @@ public:
   const GraphNode *made(TensorId id, llvm::StringRef op) const;
   /// Whether `times` operands of nodes whose results are used, or results of the model, are `id`.
   bool isUsed(TensorId id, int times) const { return uses[id] == times; }
-  /// Whether `id` is computed from parameters.
+  /// Whether `id` is computed from the values of parameters.
   bool isTrained(TensorId id) const { return trained[id]; }
 
   /// The value of a floating-point constant of one element.

@@ -1,6 +1,8 @@
 #include "ir/onnx/read/Conversion.h"
 
 #include "ir/Bodies.h"
+#include "ir/onnx/batch/SampleRows.h"
+#include "ir/onnx/fold/FoldingSupport.h"
 #include "ir/onnx/normalize/Normalization.h"
 #include "ir/onnx/read/Attributes.h"
 #include "ir/onnx/read/Scopes.h"
@@ -24,12 +26,15 @@ namespace {
 
 /// Values that copies of shared initializers may take in all.
 constexpr size_t copyLimit = size_t(64) << 20;
+/// Values of constants that are read from files of the model's folder, in all.
+constexpr int64_t readLimit = int64_t(64) << 20;
 
 class Converter {
 public:
   Converter(const onnx::ModelProto &model, ModelFile &file,
             std::vector<const onnx::NodeProto *> &nodes)
-      : model(model), file(file), graph(file.graph), messages(nodes), scopes(file) {}
+      : model(model), file(file), graph(file.graph), messages(nodes), scopes(file),
+        constants(file.graph.folder) {}
 
   Error run() {
     if (Error error = checkModel())
@@ -57,6 +62,8 @@ private:
   Graph &graph;
   std::vector<const onnx::NodeProto *> &messages;
   Scopes scopes;
+  ConstantValues constants;
+  int64_t leftToRead = readLimit;
   std::vector<TensorId> literals; // values of Constant nodes: never trained
   size_t copied = 0;
   StringSet<> cutShort; // files of external data
@@ -108,6 +115,7 @@ private:
       tensor.external = std::move(*external);
       if (!tensor.external)
         noteCutShort(proto);
+      readIntegers(tensor, dims);
       return Error::success();
     }
     auto data = inlineData(proto, place);
@@ -116,6 +124,20 @@ private:
     if (data->type != DataType::String)
       tensor.data = std::move(*data);
     return Error::success();
+  }
+
+  /// Positions, sizes and conditions are no weights: their values decide what the graph computes.
+  /// They are read into memory where exporters put them into the file of the weights.
+  void readIntegers(GraphTensor &tensor, ArrayRef<int64_t> dims) {
+    if (!tensor.external || !folding::isInteger(tensor.type) ||
+        tensor.external->length > std::min(largestFolded, leftToRead))
+      return;
+    const StringRef bytes = constants.bytesOf(tensor);
+    if (bytes.size() != static_cast<size_t>(tensor.external->length))
+      return;
+    leftToRead -= tensor.external->length;
+    tensor.data = TensorData{tensor.type, {dims.begin(), dims.end()}, bytes.str()};
+    tensor.external.reset();
   }
 
   Error readInitializers(const onnx::GraphProto &proto) {

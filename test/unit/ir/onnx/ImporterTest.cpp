@@ -264,6 +264,31 @@ TEST(ImporterExternal, IsRecordedOnlyWhereItExists) {
   EXPECT_EQ(present->folder, folder.path);
 }
 
+/// Exporters keep positions in the file of the weights; what the graph computes depends on them.
+TEST(ImporterExternal, IntegersAreRead) {
+  auto proto = model("g (float[N, 3] x) => (float[N, 3] z) { y = Add(x, w) z = Gather<axis = 1>"
+                     "(y, i) }");
+  weight(proto, "w", {3});
+  auto &indices = weight(proto, "i", {3});
+  indices.set_data_type(onnx::TensorProto::INT64);
+  indices.mutable_external_data(0)->set_value("indices.bin");
+  indices.mutable_external_data(2)->set_value("24");
+  Folder folder;
+  const std::string path = folder.write("m.onnx", proto.SerializeAsString());
+  const std::string values(std::string("\2\0\0\0\0\0\0\0", 8) + std::string(16, '\0'));
+  auto absent = importGraph(path);
+  ASSERT_TRUE(bool(absent)) << toText(absent.takeError());
+  EXPECT_FALSE(tensor(*absent, "i").data);
+  folder.write("indices.bin", values);
+  folder.write("weights.bin", std::string(12, 'x'));
+  auto graph = importGraph(path);
+  ASSERT_TRUE(bool(graph)) << toText(graph.takeError());
+  ASSERT_TRUE(tensor(*graph, "i").data);
+  EXPECT_EQ(tensor(*graph, "i").data->bytes, values);
+  EXPECT_FALSE(tensor(*graph, "i").external);
+  EXPECT_FALSE(tensor(*graph, "w").data);
+}
+
 TEST(ImporterExternal, NeverLeavesTheFolder) {
   for (const char *path : {"/etc/passwd", "../weights.bin", "a/../../b", "", "..", "a\\b"}) {
     Failure error = failure(import(withExternal(path)));

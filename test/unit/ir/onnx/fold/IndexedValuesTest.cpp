@@ -105,8 +105,10 @@ public:
     for (int64_t count : {1, 3, 4})
       range(count);
     number(1);
+    number(0);
     leaf(DataType::Bool, {3, 3}, {1, 0, 0, 1, 1, 0, 1, 1, 1});
     leaf(DataType::Bool, {3, 1}, {1, 1, 1});
+    leaf(DataType::Int64, {3, 3}, {1, 1, 1, 1, 1, 1, 1, 1, 1});
     leaf(DataType::Int64, {3, 4}, {5, 4, 3, 2, 7, 6, 5, 4, 9, 8, 7, 6});
     leaf(DataType::Int64, {3}, {0, 2, 1}); // no affine function
   }
@@ -168,13 +170,14 @@ private:
   }
 
   TensorId combine(const std::string &op, TensorId a, TensorId b) {
-    if (type(a) != type(b) || !folding::broadcastsTo(dims(a), dims(b)))
+    const bool isWider = folding::broadcastsTo(dims(b), dims(a));
+    if (type(a) != type(b) || !(isWider || folding::broadcastsTo(dims(a), dims(b))))
       return noTensor;
     const bool isNumber = op == "Add" || op == "Sub" || op == "Mul";
     const bool isLogic = op == "And" || op == "Or";
     if (isLogic != (type(a) == DataType::Bool))
       return noTensor;
-    return apply(op, {a, b}, isNumber ? type(a) : DataType::Bool, dims(b));
+    return apply(op, {a, b}, isNumber ? type(a) : DataType::Bool, isWider ? dims(a) : dims(b));
   }
 
   TensorId gather(TensorId data, TensorId indices) {
@@ -201,7 +204,7 @@ private:
   }
 
   TensorId triangle(TensorId id) {
-    if (dims(id).size() < 2 || type(id) != DataType::Bool)
+    if (dims(id).size() < 2)
       return noTensor;
     return apply("Trilu", {id, number(below(3) - 1)}, type(id), dims(id),
                  {{"upper", int64_t(below(2))}});
@@ -244,6 +247,30 @@ TEST(IndexedValues, TrianglesOfMasks) {
   EXPECT_FALSE(program.isTriangle(mask(program, "LessOrEqual", 9, 1), 9));
   EXPECT_FALSE(program.isTriangle(mask(program, "LessOrEqual", 9, -1), 9));
   EXPECT_FALSE(program.isTriangle(mask(program, "GreaterOrEqual", 9), 9));
+}
+
+/// Exporters compare a triangle of ones with 0, or take it from 1.
+TEST(IndexedValues, ConditionsAsNumbers) {
+  Program program;
+  const TensorId ones = program.leaf(DataType::Int64, {2, 2}, {1, 1, 1, 1});
+  const TensorId low =
+      program.apply("Trilu", {ones}, DataType::Int64, {2, 2}, {{"upper", int64_t(0)}});
+  EXPECT_TRUE(program.check(low));
+  int told = 0;
+  for (const char *op : {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"})
+    for (int64_t value : {-1, 0, 1, 2})
+      for (bool isFirst : {true, false}) {
+        const TensorId number = program.number(value);
+        told += program.check(program.apply(op, {isFirst ? low : number, isFirst ? number : low},
+                                            DataType::Bool, {2, 2}));
+      }
+  EXPECT_EQ(told, 6); // Equal to 0 or 1 in both orders, less than 1, greater than 0
+  EXPECT_TRUE(program.isTriangle(
+      program.apply("Equal", {low, program.number(0)}, DataType::Bool, {2, 2}), 2, false));
+  EXPECT_TRUE(
+      program.check(program.apply("Sub", {program.number(1), low}, DataType::Int64, {2, 2})));
+  EXPECT_FALSE(
+      program.check(program.apply("Sub", {program.number(2), low}, DataType::Int64, {2, 2})));
 }
 
 /// Long documents see windows: the keys of a window are not all keys up to the query's own.

@@ -76,6 +76,24 @@ TEST(AttentionFusion, LongMasksAreCausalByTheirPositions) {
   EXPECT_EQ(lastOf("-1").op, "MatMul");
 }
 
+/// The older exporter takes the size of the mask from the queries, which weights compute.
+TEST(AttentionFusion, TheSizeOfATrainedTensorIsNotTrained) {
+  auto proto =
+      model("g (float[N, 3, 4] x) => (float[N, 3, 4] y) {"
+            " q = MatMul(x, w) t = Transpose <perm = [0, 2, 1]> (x) a = MatMul(q, t)"
+            " all = Shape(q) second = Constant <value_ints = [1]> () n = Gather(all, second)"
+            " size = Concat <axis = 0> (n, n)"
+            " one = Constant <value = float[1] {1}> () ones = Expand(one, size)"
+            " low = Trilu <upper = 0> (ones) zero = Constant <value = float {0}> ()"
+            " b = Equal(low, zero) never = Constant <value = float {-1e9}> ()"
+            " m = Where(b, never, zero) s = Add(a, m)"
+            " p = Softmax <axis = 2> (s) y = MatMul(p, x)}");
+  weight(proto, "w", {4, 4}, true);
+  const GraphNode fused = imported(proto).nodes.back();
+  EXPECT_EQ(fused.op, "Attention");
+  EXPECT_EQ(integerAttribute(fused, "is_causal"), 1);
+}
+
 TEST(AttentionFusion, WhatIsUsedElsewhereStays) {
   const std::string scores = "s = MatMul(q, t)";
   EXPECT_EQ(fused(scores, "z = MatMul(w, v) e = ReduceSum <keepdims = 1> (w) y = Add(z, e)").size(),
