@@ -131,6 +131,14 @@ std::vector<DeviceLimit> limitsOfGroups(std::vector<DeviceLimit> limits, int deg
   return limits;
 }
 
+std::vector<DeviceLimit> limitsOfGroups(std::vector<DeviceLimit> limits, const Cluster &cluster,
+                                        int degree) {
+  erase_if(limits, [&](const DeviceLimit &limit) {
+    return hasGroup(cluster, limit.type, 1) && !hasGroup(cluster, limit.type, degree);
+  });
+  return limitsOfGroups(std::move(limits), degree);
+}
+
 Plan withShardDevices(Plan plan, int degree) {
   for (DeviceLimit &limit : plan.deviceLimits)
     limit.most *= degree;

@@ -31,6 +31,9 @@ bool hasUnequalDegrees(const Plan &plan);
 constexpr const char *unequalReplicas = "stages whose replicas have unequal degrees";
 /// `limits` of devices as limits of groups of `degree` of them.
 std::vector<DeviceLimit> limitsOfGroups(std::vector<DeviceLimit> limits, int degree);
+/// The same, without limits of types of `cluster` of which no node has a group.
+std::vector<DeviceLimit> limitsOfGroups(std::vector<DeviceLimit> limits, const Cluster &cluster,
+                                        int degree);
 
 /// `program`, in which each rank stands for `degree` devices, with a rank for each of them, which
 /// are shards 0, 1, ... of its parts, one after another. Gradients are summed among shards with the

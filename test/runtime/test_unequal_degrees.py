@@ -175,3 +175,23 @@ def test_shares_do_not_move(tmp_path: Path) -> None:
     )
     assert all(outcome.status for outcome in outcomes)
     assert any("unequal degrees" in outcome.err for outcome in outcomes)
+
+
+@pytest.mark.parametrize(("network", "degree"), [("1KB/s", 1), ("1000GB/s", 2)])
+def test_a_search_by_stage_may_end_with_one_degree(tmp_path: Path, network: str, degree: int) -> None:
+    """Its plan holds, and is evaluated, with the layers that the search had."""
+    model, layers, out = mlp(tmp_path / "model.onnx"), tmp_path / "model.layers.json", tmp_path / "plan"
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text(_CLUSTER.replace("FIRST", "{a: 2, c: 1}").replace("1000GB/s", network))
+    heterplan("import", model, "-o", layers)
+    names = [layer["name"] for layer in json.loads(layers.read_text())["layers"]]
+    heterplan(
+        "compile", model, "--cluster", cluster, "--batch", 8, "--tensor-parallel", "by-stage",
+        *(["--pin", f"{names[0]}=a×2"] if degree == 2 else []),
+        *("--max-devices", "b=0", "--max-devices", "c=0", "-o", out),
+    )  # fmt: skip
+    plan = json.loads((out / "plan.json").read_text())
+    assert {stage.get("shardDegree", 1) for stage in plan["stages"]} == {degree}
+    heterplan("verify", out, "--model", model, "--cluster", cluster)
+    evaluated = json.loads(heterplan("evaluate", out / "plan.json", "--model", model, "--cluster", cluster, "--json"))
+    assert evaluated["iterationSeconds"] == pytest.approx(plan["iterationSeconds"], rel=1e-9)

@@ -99,6 +99,7 @@ Expected<Inputs> readInputs(EvaluateOptions &options) {
     if (!read)
       return read.takeError();
     plan = std::move(*read);
+    stated->pins = plan->pins; // to a type, whatever the number of devices that share layers
   }
   Expected<Request> request = readRequest(options.compiling);
   if (!request)

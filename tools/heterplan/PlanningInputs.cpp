@@ -66,17 +66,19 @@ Expected<Request> wholeRuns(Request request) {
 
 /// Layers are divided as asked for, or as a layers file has them.
 Error divideLayers(Model &model, const CompileOptions &options) {
-  SequenceParallel sequence =
-      options.tensorParallel == degreeByStage ? SequenceParallel::Never : SequenceParallel::Auto;
+  const bool searchesDegrees = options.tensorParallel == degreeByStage;
+  SequenceParallel sequence = searchesDegrees ? SequenceParallel::Never : SequenceParallel::Auto;
   if (Error error = readChoice("--sequence-parallel", options.sequenceParallel, sequence))
     return error;
-  if (options.tensorParallel == degreeByStage) {
+  if (searchesDegrees || options.dividesByStage) {
     Expected<Cluster> cluster = readWholeCluster(options.costs.cluster);
     if (!cluster)
       return cluster.takeError();
     if (Error error = checkBesideShards(options))
       return error;
-    return divideByDegree(model, degreesOf(*cluster), sequence);
+    Error error = divideByDegree(model, degreesOf(*cluster), sequence);
+    if (error || searchesDegrees)
+      return error;
   }
   Expected<int> degree = options.tensorParallel.empty()
                              ? Expected<int>(model.layers.shardDegree)
@@ -143,12 +145,13 @@ Expected<PlanningInputs> planningInputsOf(const CompileOptions &options, Plannin
   auto &[model, request, searching] = sources;
   if (Error error = divideLayers(model, options))
     return error;
-  request.deviceLimits = limitsOfGroups(std::move(request.deviceLimits), model.layers.shardDegree);
   if (isHalf(request.precision))
     model.layers = underAutocast(std::move(model.layers));
   Expected<Cluster> cluster = readWholeCluster(options.costs.cluster);
   if (!cluster)
     return cluster.takeError();
+  request.deviceLimits =
+      limitsOfGroups(std::move(request.deviceLimits), *cluster, model.layers.shardDegree);
   if (!request.memoryFormat) {
     Expected<MemoryFormat> format =
         formatFor(options.costs, model.layers, *cluster, request.precision, request.globalBatch);

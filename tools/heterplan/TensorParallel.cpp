@@ -91,7 +91,9 @@ Error divideLayers(Model &model, int degree, SequenceParallel sequence) {
       return usageError("--tensor-parallel")
              << "the layers file has no layers of one of " << degree << " devices";
     model.layers = model.layers.ofDegree(degree);
-    if (model.divided)
+    if (degree == 1)
+      model.divided.reset();
+    else if (model.divided)
       erase_if(model.divided->shards,
                [&](const ModelShard &each) { return each.local.degree != degree; });
     return Error::success();
