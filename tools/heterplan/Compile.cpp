@@ -6,6 +6,7 @@
 #include "CompileSearch.h"
 #include "CompileText.h"
 #include "InfeasibleText.h"
+#include "Options.h"
 #include "ParetoText.h"
 #include "PlanText.h"
 #include "PlanWriting.h"
@@ -416,6 +417,9 @@ Expected<ExitStatus> compileAnyDegree(const CompileOptions &options) {
 }
 
 Expected<ExitStatus> compile(const CompileOptions &options) {
+  if (!options.sequenceParallel.empty() && StringRef(options.model).endswith(".layers.json"))
+    return usageError("--sequence-parallel")
+           << "a layers file says how its layers are divided; give the .onnx file, or leave it out";
   if (options.tensorParallel == "auto")
     return compileAnyDegree(options);
   Expected<Inputs> inputs = readInputs(options);
