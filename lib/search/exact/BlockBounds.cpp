@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 using namespace llvm;
 
@@ -15,9 +17,15 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 /// Rounding must not make a bound exceed the true value.
 constexpr double safety = 1 - 1e-9;
 /// Steps of an ascent over blocks, and of each over stages.
-constexpr int blockSteps = 8, stageSteps = 12;
+constexpr int blockSteps = 8, firstStageSteps = 5, stageSteps = 12;
 /// Stages are listed once more where an ascent leaves at most this part of them.
 constexpr double worthRepeating = 0.9;
+/// The ratio of the iterations of a range, and the most ranges.
+constexpr double rangeRatio = 1.3;
+constexpr int mostRanges = 5;
+/// The part of the goal that a first ascent over all iterations has to reach, or they are bounded
+/// by ranges at once.
+constexpr double closeToGoal = 0.95;
 
 double sumOf(const std::vector<double> &values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
@@ -46,19 +54,28 @@ bool BlockBound::mayHave(int begin, int end, int plain) const {
 std::vector<double> BlockMultipliers::all() const {
   std::vector<double> result = uses;
   result.insert(result.end(), seconds.begin(), seconds.end());
+  result.push_back(whole);
   return result;
 }
 
 BlockBounds::BlockBounds(const Evaluator &evaluator, const Tuning &tuning, bool wholeModelGroups)
+    : BlockBounds(evaluator, tuning, wholeModelGroups,
+                  evaluator.problem.request.objective == Objective::Cost) {}
+
+BlockBounds::BlockBounds(const Evaluator &evaluator, const Tuning &tuning, bool wholeModelGroups,
+                         bool paysMoney)
     : evaluator(evaluator), tuning(tuning), places(evaluator.space), resources(evaluator),
-      lanes(lanesOf(evaluator, places, wholeModelGroups)),
-      countsMoney(evaluator.problem.request.objective == Objective::Cost),
+      lanes(lanesOf(evaluator, places, wholeModelGroups)), countsMoney(paysMoney),
       longest(evaluator.problem.request.longestIteration().value() * (1 + 1e-9)),
+      ofTime(paysMoney && std::isfinite(longest)
+                 ? new BlockBounds(evaluator, tuning, wholeModelGroups, /*paysMoney=*/false)
+                 : nullptr),
       perObjective(countsMoney ? 3600 * double(evaluator.problem.request.globalBatch.value()) / 1e6
                                : 1) {}
 
-double BlockBounds::longestStage(int microBatches, double goal) const {
-  return std::min(longest, countsMoney ? infinity : goal) / microBatches * (1 + 1e-9);
+double BlockBounds::longestStage(const BlockNetwork &network, double goal) const {
+  return std::min(network.mostIteration, countsMoney ? infinity : goal) / network.microBatches *
+         (1 + 1e-9);
 }
 
 void BlockBounds::start(BlockMultipliers &multipliers) const {
@@ -67,53 +84,130 @@ void BlockBounds::start(BlockMultipliers &multipliers) const {
   multipliers.seconds.assign(count, countsMoney ? 0 : 1 / double(count));
 }
 
+/// By what the limit on it allows; infinite if nothing does.
+double BlockBounds::leastIteration(const BlockNetwork &network, BlockPaths &paths) const {
+  BlockMultipliers multipliers;
+  start(multipliers);
+  const double least = ascend(network, paths, longest / safety, blockSteps, multipliers) * safety;
+  return least > longest ? infinity : std::max(0.0, least);
+}
+
+/// The iterations, in seconds, at which ranges of it begin, and where the last one ends.
+std::vector<double> BlockBounds::rangesOf(double least) const {
+  const double ratio = least > 0 ? longest / least : 1;
+  const int needed = int(std::ceil(std::log(ratio) / std::log(rangeRatio)));
+  const int count = std::clamp(needed, 1, mostRanges);
+  std::vector<double> ends{least};
+  for (int i = 1; i < count; ++i)
+    ends.push_back(least * std::pow(ratio, double(i) / count));
+  ends.push_back(longest);
+  return ends;
+}
+
 BlockBound BlockBounds::bound(Evaluator &own, int microBatches, double limit, bool listsStages,
-                              BlockMultipliers &multipliers) const {
+                              BlockStarts &begin) const {
   BlockBound result;
   if (own.stages.costs.fit() || own.rules.slowestDecides())
     return result;
-  const BlockNetwork network(own, places, lanes, microBatches);
+  BlockNetwork network(own, places, lanes, microBatches);
   if (network.lanes.empty())
     return {infinity};
-  if (multipliers.uses.empty())
-    start(multipliers);
-  const double goal = limit * perObjective / safety;
   BlockPaths paths(network);
-  double value = ascend(network, paths, goal, blockSteps, multipliers);
-  if (listsStages && value < goal && std::isfinite(goal)) {
-    value = std::max(value, boundByStages(network, paths, goal, multipliers, result.left));
-    result.positions = size_t(network.blocks) + 1;
-    result.options = evaluator.space.options.size();
-  }
+  network.mostIteration = longest;
+  network.leastIteration = ofTime ? ofTime->leastIteration(network, paths) : 0;
+  if (std::isinf(network.leastIteration))
+    return {infinity};
+  const BlockGoal goal{limit * perObjective / safety, listsStages};
+  const double value = boundByRanges(network, paths, goal, begin, result.left);
+  result.positions = size_t(network.blocks) + 1;
+  result.options = evaluator.space.options.size();
   result.objective = std::max(0.0, value) * safety / perObjective;
   if (!countsMoney && result.objective > longest)
     result.objective = infinity;
   return result;
 }
 
-/// At most `goal`, as stages that only worse placements have are not listed. `left`: those that
-/// others may have, if any.
-double BlockBounds::boundByStages(const BlockNetwork &network, BlockPaths &paths, double goal,
-                                  BlockMultipliers &multipliers, std::vector<bool> &left) const {
-  auto most = [&] { return goal * (1 + 1e-9) + refund(network, multipliers); };
-  BlockCharges charges = chargesOf(network, multipliers);
-  paths.solve(charges);
-  BlockStages stages(network, paths, charges, most(), longestStage(network.microBatches, goal));
+/// Money is paid for a whole iteration, so that a bound on cost knows more of a short range of it.
+/// All iterations at once come first, as that often suffices.
+double BlockBounds::boundByRanges(BlockNetwork &network, BlockPaths &paths, const BlockGoal &goal,
+                                  BlockStarts &begin, std::vector<bool> &left) const {
+  const std::vector<double> ends = rangesOf(network.leastIteration);
+  const bool hasRanges = ends.size() > 2 && goal.listsStages;
+  begin.resize(std::max(begin.size(), ends.size()), begin.empty() ? BlockStart() : begin.back());
+  BlockGoal ofAll = goal;
+  ofAll.worthGoingOn = hasRanges ? goal.value * closeToGoal : 0;
+  const double value = boundRange(network, paths, ofAll, begin[0], left);
+  if (!hasRanges || value >= goal.value)
+    return value;
+  double least = infinity;
+  left.clear();
+  for (size_t range = 1; range < ends.size(); ++range) {
+    network.leastIteration = ends[range - 1];
+    network.mostIteration = ends[range];
+    least = std::min(least, boundRange(network, paths, goal, begin[range], left));
+  }
+  return std::max(value, least);
+}
+
+/// A bound of the iterations that `network` states. Adds to `left` what is left of the stages, if
+/// they are listed.
+double BlockBounds::boundRange(const BlockNetwork &network, BlockPaths &paths,
+                               const BlockGoal &goal, BlockStart &begin,
+                               std::vector<bool> &left) const {
+  if (begin.blocks.uses.empty())
+    start(begin.blocks);
+  double value = ascend(network, paths, goal.value, blockSteps, begin.blocks);
+  if (goal.listsStages && value < goal.value && std::isfinite(goal.value))
+    value = std::max(value, boundByStages(network, paths, goal, begin, left));
+  return value;
+}
+
+/// From the better of `begin.stages`, if they are known, and of what is best over blocks.
+void BlockBounds::startStages(const BlockNetwork &network, BlockStages &stages,
+                              BlockStart &begin) const {
+  auto valueAt = [&](const BlockMultipliers &at) {
+    return stages.solve(chargesOf(network, at)) - refund(network, at);
+  };
+  BlockMultipliers other = begin.blocks;
   if (!countsMoney) { // a good start for stages, which BlockPaths does not know
-    std::fill(multipliers.seconds.begin(), multipliers.seconds.end(), 0);
-    multipliers.seconds.back() = 1;
+    std::fill(other.seconds.begin(), other.seconds.end(), 0);
+    other.seconds.back() = 1;
   }
+  if (begin.stages.uses.empty() || valueAt(other) > valueAt(begin.stages))
+    begin.stages = std::move(other);
+}
+
+/// At most the goal, as stages that only worse placements have are not listed. Adds those that
+/// others may have to `left`.
+double BlockBounds::boundByStages(const BlockNetwork &network, BlockPaths &paths,
+                                  const BlockGoal &goal, BlockStart &begin,
+                                  std::vector<bool> &left) const {
+  auto mostAt = [&](const BlockMultipliers &at) {
+    return goal.value * (1 + 1e-9) + refund(network, at);
+  };
+  BlockCharges charges = chargesOf(network, begin.blocks);
+  paths.solve(charges);
+  BlockStages stages(network, paths, charges, mostAt(begin.blocks),
+                     longestStage(network, goal.value));
+  startStages(network, stages, begin);
   double best = 0;
-  for (double before = infinity; double(stages.size()) < worthRepeating * before;) {
-    before = double(stages.size());
-    best = std::max(best, std::min(goal, ascend(network, stages, goal, stageSteps, multipliers)));
-    if (best >= goal)
+  size_t before = 0;
+  bool isFirst = true; // a short ascent rules most of them out
+  do {
+    before = stages.size();
+    const double value =
+        ascend(network, stages, goal.value, isFirst ? firstStageSteps : stageSteps, begin.stages);
+    best = std::max(best, std::min(goal.value, value));
+    if (best >= goal.value || best < goal.worthGoingOn)
       return best;
-    charges = chargesOf(network, multipliers);
+    charges = chargesOf(network, begin.stages);
     stages.solve(charges);
-    stages.fix(charges, most());
-  }
-  left = stages.left(evaluator.space.options);
+    stages.fix(charges, mostAt(begin.stages));
+  } while (std::exchange(isFirst, false) ||
+           double(stages.size()) < worthRepeating * double(before));
+  const std::vector<bool> more = stages.left(evaluator.space.options);
+  left.resize(more.size());
+  std::transform(more.begin(), more.end(), left.begin(), left.begin(), std::logical_or<>());
   return best;
 }
 
@@ -121,9 +215,10 @@ BlockCharges BlockBounds::chargesOf(const BlockNetwork &network,
                                     const BlockMultipliers &multipliers) const {
   const size_t count = network.lanes.size();
   const double passes = network.microBatches - 1;
-  BlockCharges charges{sumOf(multipliers.seconds), passes * multipliers.seconds.back(),
-                       std::vector<double>(count), std::vector<double>(count),
-                       std::vector<double>(count)};
+  BlockCharges charges{
+      sumOf(multipliers.seconds), passes * multipliers.seconds.back(), std::vector<double>(count),
+      std::vector<double>(count), std::vector<double>(count),          network.leastIteration,
+      multipliers.whole,          double(network.microBatches),        {}};
   for (size_t lane = 0; lane < count; ++lane) {
     const BlockLane &of = *network.lanes[lane];
     for (size_t resource = 0; resource < resources.count(); ++resource) {
@@ -132,8 +227,11 @@ BlockCharges BlockBounds::chargesOf(const BlockNetwork &network,
           passes * multipliers.seconds[resource] * resources.use(of.option, resource);
     }
     if (countsMoney) { // a stage is paid for an iteration, m·τ + sync at least
-      charges.busy[lane] += resources.price(of.option) * network.microBatches;
-      charges.summed[lane] = resources.price(of.option);
+      const double price = resources.price(of.option), part = 1 - multipliers.whole;
+      charges.price.push_back(price);
+      charges.stage[lane] += multipliers.whole * price * network.leastIteration;
+      charges.busy[lane] += part * price * network.microBatches;
+      charges.summed[lane] = part * price;
     }
   }
   return charges;
@@ -144,7 +242,7 @@ double BlockBounds::refund(const BlockNetwork &network, const BlockMultipliers &
   const double second = sumOf(multipliers.seconds);
   const double ofBlock = multipliers.seconds[resources.count()];
   return sumOf(multipliers.uses) - (network.microBatches - 1) * ofBlock * network.slowestBlock +
-         (countsMoney && second > 0 ? second * longest : 0);
+         (countsMoney && second > 0 ? second * network.mostIteration : 0);
 }
 
 /// Without what does not depend on the path.
@@ -160,7 +258,9 @@ BlockMultipliers BlockBounds::slopeAt(const BlockNetwork &network,
     second *= network.microBatches - 1;
   const double mean = sumOf(slope.seconds) / double(slope.seconds.size());
   for (double &second : slope.seconds)
-    second += countsMoney ? path.fill - longest : -mean; // their sum may change, or not
+    second +=
+        countsMoney ? path.fill - network.mostIteration : -mean; // their sum may change, or not
+  slope.whole = path.idle;
   return slope;
 }
 
@@ -170,13 +270,15 @@ std::vector<double> BlockBounds::unitsOf(double scale) const {
   const double second = !countsMoney ? 1 : std::isfinite(longest) ? scale / longest : 0;
   std::vector<double> units(resources.count(), scale);
   units.resize(2 * resources.count() + 2, second);
+  units.push_back(1);
   return units;
 }
 
 BlockMultipliers BlockBounds::inUnits(ArrayRef<double> values, ArrayRef<double> units) const {
   BlockMultipliers result;
-  for (size_t i = 0; i < values.size(); ++i)
+  for (size_t i = 0; i + 1 < values.size(); ++i)
     (i < resources.count() ? result.uses : result.seconds).push_back(values[i] * units[i]);
+  result.whole = std::min(values.back(), 1.0);
   return result;
 }
 
@@ -200,13 +302,15 @@ double BlockBounds::ascend(const BlockNetwork &network, Paths &paths, double goa
       return infinity;
     if (ascent.take(value))
       multipliers = now;
-    std::vector<double> slope = slopeAt(network, paths.path(resources)).all();
+    std::vector<double> slope =
+        slopeAt(network, paths.path(resources, chargesOf(network, now))).all();
     for (size_t i = 0; i < units.size(); ++i)
       slope[i] *= units[i];
     if (ascent.best() >= goal || !ascent.step(slope, goal))
       break;
     if (!countsMoney)
-      projectOntoSimplex(MutableArrayRef(ascent.multipliers).drop_front(resources.count()));
+      projectOntoSimplex(
+          MutableArrayRef(ascent.multipliers).drop_front(resources.count()).drop_back());
   }
   return ascent.best();
 }

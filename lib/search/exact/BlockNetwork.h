@@ -46,6 +46,9 @@ public:
   std::vector<bool> hasParameters;       // by block
   std::vector<double> latency;           // of synchronisation, by lane
   double slowestBlock = 0;               // at its best, seconds
+  /// The iterations of the placements that are bounded, seconds; the least one is 0 if it does not
+  /// matter.
+  double leastIteration = 0, mostIteration = 0;
 
   /// The stage between two positions on a lane, with the least times that it may have.
   StageArc stage(int begin, int end, size_t lane) const;

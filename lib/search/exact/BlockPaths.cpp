@@ -101,7 +101,7 @@ void addTo(BlockPathSums &sums, const BlockLane &lane, double time, const Resour
   }
 }
 
-BlockPathSums BlockPaths::path(const Resources &resources) const {
+BlockPathSums BlockPaths::path(const Resources &resources, const BlockCharges &charges) const {
   BlockPathSums sums(resources.count());
   bool forwardOnly = false;
   for (size_t place = network.places.at(network.blocks); place > 0;) {
@@ -111,6 +111,9 @@ BlockPathSums BlockPaths::path(const Resources &resources) const {
     sums.fill += forwardOnly ? stage.forwardTime()
                              : stage.time() + (ending.behindSync ? stage.syncTime() : 0);
     addTo(sums, *network.lanes[lane], stage.time(), resources);
+    if (charges.least > 0)
+      sums.idle +=
+          charges.price[lane] * (charges.least - charges.passes * stage.time() - stage.syncTime());
     forwardOnly |= ending.behindSync;
     place = network.placeBefore(ending.begin, lane);
   }

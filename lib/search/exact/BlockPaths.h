@@ -13,6 +13,16 @@ struct BlockCharges {
   double second = 1; // of Σ τ + exposed synchronisation
   double spread = 0; // of τ times the part that the stage has of the work; not of BlockPaths
   std::vector<double> stage, busy, summed;
+  /// If money is paid: a stage pays `price` of its lane for `least` seconds, or for `passes` times
+  /// τ and its synchronisation if that is more. BlockPaths counts `whole` of the one and the rest
+  /// of the other, which is no more; `stage`, `busy` and `summed` contain that.
+  double least = 0, whole = 0, passes = 0;
+  std::vector<double> price = {};
+  /// The payment of a stage beyond that.
+  double beyond(size_t lane, double time, double sync) const {
+    const double longer = passes * time + sync - least;
+    return price[lane] * (longer < 0 ? (whole - 1) * longer : whole * longer);
+  }
 };
 /// The figures of a path.
 struct BlockPathSums {
@@ -21,6 +31,7 @@ struct BlockPathSums {
   std::vector<double> uses; // by resource: Σ of what the stages use
   std::vector<double> work; // by resource: Σ of that times τ
   double spread = 0;        // Σ τ times their parts of the work
+  double idle = 0; // dollars per hour · seconds of BlockCharges::least beyond the passes of stages
 };
 
 /// Adds a stage on a lane.
@@ -36,7 +47,7 @@ public:
   /// The least of all layers.
   double solve(const BlockCharges &charges);
   /// The figures of the path of the last `solve`.
-  BlockPathSums path(const Resources &resources) const;
+  BlockPathSums path(const Resources &resources, const BlockCharges &charges) const;
   /// The least F and f before each place, by the last `solve`.
   const std::vector<double> &fillBefore() const { return fills; }
   const std::vector<double> &forwardBefore() const { return forwards; }

@@ -108,7 +108,7 @@ void BlockStages::takeFewer(int position) {
   });
 }
 
-BlockPathSums BlockStages::path(const Resources &resources) const {
+BlockPathSums BlockStages::path(const Resources &resources, const BlockCharges &) const {
   BlockPathSums sums(resources.count());
   bool forwardOnly = false;
   for (size_t place = network.places.at(network.blocks); place > 0;) {

@@ -20,7 +20,7 @@ public:
   /// The least of all layers.
   double solve(const BlockCharges &charges);
   /// The figures of the path of the last `solve`.
-  BlockPathSums path(const Resources &resources) const;
+  BlockPathSums path(const Resources &resources, const BlockCharges &charges) const;
   /// Keeps the stages that paths below `limit` may have, by the last `solve`.
   void fix(const BlockCharges &charges, double limit);
   /// By begin, end and GroupOption::plain: whether a stage on the same devices is left.
@@ -41,8 +41,9 @@ private:
   bool listStages(int begin, int end, const BlockCharges &charges, double longest);
   void takeFewer(int position);
   static double ownCharge(const Stage &stage, const BlockCharges &charges) {
-    return charges.stage[stage.lane] + charges.busy[stage.lane] * stage.time +
-           charges.summed[stage.lane] * stage.sync + charges.spread * stage.spread;
+    const double own = charges.stage[stage.lane] + charges.busy[stage.lane] * stage.time +
+                       charges.summed[stage.lane] * stage.sync + charges.spread * stage.spread;
+    return charges.least > 0 ? own + charges.beyond(stage.lane, stage.time, stage.sync) : own;
   }
 
   const BlockNetwork &network;

@@ -19,9 +19,8 @@ LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
     : evaluator(evaluator), options(options), space(evaluator.space),
       types(static_cast<int>(space.available.size())),
       last(static_cast<int>(space.positions.size()) - 1), cases(space.microBatches.size()),
-      known(cases.size()), blockBounded(cases.size()), blockMultipliers(cases.size()),
-      paths(evaluator), packings(evaluator.problem.cluster, space),
-      labels(evaluator, paths, packings),
+      known(cases.size()), blockBounded(cases.size()), blockStarts(cases.size()), paths(evaluator),
+      packings(evaluator.problem.cluster, space), labels(evaluator, paths, packings),
       paysTraffic(evaluator.problem.request.objective == Objective::Cost &&
                   chargesTraffic(evaluator.problem.cluster)),
       scratch(types) {
@@ -279,7 +278,10 @@ Solution LabelSearch::solve() {
   for (size_t choice = 0; choice < cases.size(); ++choice)
     if (cases[choice])
       addRoot(static_cast<int>(choice));
-  const double after = options.tuning.sharpenedAfter, sharpening = options.tuning.sharpeningShare;
+  // Within a time limit, sharper bounds say more than labels.
+  const double part = options.deadline.isLimited() ? 0.1 : 1;
+  const double after = options.tuning.sharpenedAfter * part,
+               sharpening = options.tuning.sharpeningShare;
   for (double share = after; share + sharpening < 1; share += sharpening + after) {
     bestFirst(share);
     if (isOpen() && options.uses(Method::LevelBounds))

@@ -111,7 +111,7 @@ private:
   bool dropCase(int choice);
   void forgetCase(int choice);
   void boundByBlocks();
-  void boundTogether(const BlockBounds &bounds, size_t begin, size_t end, BlockMultipliers &near);
+  void boundTogether(const BlockBounds &bounds, size_t begin, size_t end, BlockStarts &near);
   double openCases();
   void sharpen(double workShare);
   int64_t sharpenCase(int choice);
@@ -129,8 +129,8 @@ private:
   std::vector<KnownMultipliers> known; // of those that were forgotten
   /// By micro-batches, until that case is opened.
   std::vector<BlockBound> blockBounded;
-  std::vector<BlockMultipliers> blockMultipliers; // by micro-batches
-  std::optional<double> blockBoundedFor;          // ofInterest() of these bounds
+  std::vector<BlockStarts> blockStarts;  // by micro-batches
+  std::optional<double> blockBoundedFor; // ofInterest() of these bounds
   /// Bounds with their indices into SearchSpace::microBatches, the least first.
   std::vector<std::pair<double, int>> order;
   const LabelSearch *coarser = nullptr; // over fewer cuts

@@ -15,6 +15,9 @@ namespace heterplan {
 
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
+/// The part of the way from the least bound to the best plan within which bounds are sharpened
+/// under a time limit.
+constexpr double worthALimit = 0.25;
 } // namespace
 
 /// Prices the stages for a number of micro-batches; `own`: an evaluator that no other thread uses.
@@ -178,7 +181,7 @@ void LabelSearch::boundByBlocks() {
   if (isFirst)
     order = CountBounds(evaluator, /*wholeModelGroups=*/false).inOrder();
   const BlockBounds bounds(evaluator, options.tuning, /*wholeModelGroups=*/false);
-  BlockMultipliers near;
+  BlockStarts near;
   for (size_t begin = 0, end = 0; end < order.size() && order[end].first < cutoff(); begin = end) {
     while (end < order.size() && order[end].first < cutoff() &&
            end - begin < size_t(options.tuning.casesAtOnce))
@@ -191,23 +194,22 @@ void LabelSearch::boundByBlocks() {
 /// Bounds the numbers of micro-batches from `begin` to `end` of the order side by side. `near`:
 /// multipliers for those that have none yet; it becomes those of the first one.
 void LabelSearch::boundTogether(const BlockBounds &bounds, size_t begin, size_t end,
-                                BlockMultipliers &near) {
+                                BlockStarts &near) {
   std::vector<Evaluator *> own;
   for (size_t i = begin; i < end; ++i)
     own.push_back(&evaluatorOf(i - begin));
   inParallel(own.size(), options.threads, [&](size_t i) {
     auto &[least, choice] = order[begin + i];
-    BlockMultipliers &multipliers = blockMultipliers[choice];
-    if (multipliers.uses.empty())
-      multipliers = near;
-    BlockBound bound =
-        bounds.bound(*own[i], space.microBatches[choice], ofInterest(),
-                     /*listsStages=*/!SearchBudget(options).interrupted(), multipliers);
+    BlockStarts &start = blockStarts[choice];
+    if (start.empty())
+      start = coarser ? coarser->blockStarts[choice] : near;
+    BlockBound bound = bounds.bound(*own[i], space.microBatches[choice], ofInterest(),
+                                    /*listsStages=*/!SearchBudget(options).interrupted(), start);
     least = std::max(least, bound.objective);
     if (!bound.left.empty() || blockBounded[choice].left.empty())
       blockBounded[choice] = std::move(bound);
   });
-  near = blockMultipliers[order[begin].second];
+  near = blockStarts[order[begin].second];
 }
 
 /// The numbers of micro-batches that may hold the best plan, the most promising ones first, each
@@ -262,10 +264,11 @@ void LabelSearch::sharpen(double workShare) {
   boundAgain();
 }
 
-/// Sharpens the bounds of a case by several steps, so that threads seldom wait for each other.
+/// Sharpens the bounds of a case by several steps, so that threads seldom wait for each other; by
+/// one within a time limit.
 /// Returns the states that it took; 0: nothing more can be kept.
 int64_t LabelSearch::sharpenCase(int choice) {
-  constexpr int64_t atOnce = 4'000'000;
+  const int64_t atOnce = options.deadline.isLimited() ? 1 : 4'000'000;
   Bounds &bounds = cases[choice]->bounds;
   int64_t states = 0;
   while (states < atOnce && bounds.root() < cutoff() && !SearchBudget(options).interrupted()) {
@@ -278,7 +281,7 @@ int64_t LabelSearch::sharpenCase(int choice) {
 }
 
 /// The numbers of micro-batches whose bounds decide, of those that are not sharp: the least ones,
-/// as many as are sharpened at a time.
+/// as many as are sharpened at a time. Within a time limit, only those that soon decide.
 std::vector<int> LabelSearch::deciding(ArrayRef<char> isSharp) const {
   std::vector<std::pair<double, int>> open;
   for (size_t choice = 0; choice < cases.size(); ++choice)
@@ -286,8 +289,11 @@ std::vector<int> LabelSearch::deciding(ArrayRef<char> isSharp) const {
       open.push_back({cases[choice]->bounds.root(), int(choice)});
   std::sort(open.begin(), open.end());
   std::vector<int> result;
-  for (auto [bound, choice] : ArrayRef(open).take_front(options.tuning.casesAtOnce))
-    result.push_back(choice);
+  for (auto [bound, choice] : ArrayRef(open).take_front(options.tuning.casesAtOnce)) {
+    const double above = bound - open.front().first, all = cutoff() - open.front().first;
+    if (!options.deadline.isLimited() || above <= worthALimit * all)
+      result.push_back(choice);
+  }
   return result;
 }
 

@@ -1,6 +1,7 @@
 #include "search/exact/Lagrangian.h"
 
 #include "search/network/StageArcs.h"
+#include "support/Parallel.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -12,6 +13,8 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
+/// Intervals whose neighbours are made known at a time.
+constexpr size_t intervalsAtOnce = 4;
 /// The tolerance within which a placement at a limit is still examined.
 constexpr double tolerance = 1 + 1e-9;
 
@@ -28,9 +31,9 @@ Lagrangian::Lagrangian(const Evaluator &evaluator, const StageTable &table, bool
     : evaluator(evaluator), options(options), microBatches(table.microBatches),
       positions(static_cast<int>(evaluator.space.positions.size())),
       types(static_cast<int>(evaluator.space.available.size())),
-      costMatters(evaluator.problem.request.objective == Objective::Cost), paths(evaluator),
+      costMatters(evaluator.problem.request.objective == Objective::Cost), batch(table.batch),
       places(evaluator.space), resources(evaluator),
-      levels(evaluator, resources, paths, table.batch, options.tuning),
+      levels(evaluator, resources, batch, options.tuning),
       choices(stageArcs(evaluator, table, wholeModelGroups)), timeLimit(infinity),
       costLimit(infinity), solvedTime(infinity), solvedCost(infinity), arcPaths(places) {}
 
@@ -126,7 +129,7 @@ double Lagrangian::openTime(const Interval &interval, const PartialPlacement &pa
       leastBefore(interval.time, partial.position, partial.option, partial.chain, partial.receive,
                   levels.stateLeft(interval.time.levels, partial.used));
   double open = before.withExposed(partial.exposed);
-  double time = std::max(interval.least, chosenTime(interval, partial) + open);
+  double time = std::max(interval.leastTime(), chosenTime(interval, partial) + open);
   return time > interval.most * tolerance ? infinity : time;
 }
 
@@ -167,19 +170,30 @@ double Lagrangian::cost(const PartialPlacement &partial) const {
   return least;
 }
 
-/// The interval whose bound is least of those that are not sharp. None if one that decides is sharp
-/// for want of room: what others keep would not raise the bound then.
-Interval *Lagrangian::toSharpen() {
-  Interval *least = nullptr;
+/// The intervals whose bounds are least of those that are not sharp: several that do not keep
+/// neighbours, or one that does. None if one that decides is sharp for want of room: what others
+/// keep would not raise the bound then.
+std::vector<Interval *> Lagrangian::toSharpen() {
+  std::vector<Interval *> open;
   double stuck = infinity;
-  for (Interval &interval : intervals) {
-    const double bound = interval.time.bound;
-    if (interval.isSharp && !levels.keepsAll(interval.time))
-      stuck = std::min(stuck, bound);
-    else if (!interval.isSharp && (!least || bound < least->time.bound))
-      least = &interval;
+  for (Interval &interval : intervals)
+    if (!interval.isSharp)
+      open.push_back(&interval);
+    else if (!levels.keepsAll(interval.time))
+      stuck = std::min(stuck, interval.time.bound);
+  stable_sort(open,
+              [](const Interval *a, const Interval *b) { return a->time.bound < b->time.bound; });
+  std::vector<Interval *> together;
+  for (Interval *interval : open) {
+    const bool isFirst = together.empty(), keepsNeighbours = !interval->time.junctions.empty();
+    if (interval->time.bound >= stuck || together.size() == intervalsAtOnce ||
+        (keepsNeighbours && !isFirst))
+      break;
+    together.push_back(interval);
+    if (keepsNeighbours)
+      break;
   }
-  return least && least->time.bound < stuck ? least : nullptr;
+  return together;
 }
 
 int64_t Lagrangian::sharpen(double newTimeLimit) {
@@ -187,28 +201,44 @@ int64_t Lagrangian::sharpen(double newTimeLimit) {
     return 0;
   timeLimit = newTimeLimit;
   dropSolved();
-  while (Interval *least = toSharpen()) {
-    rankChoices(*least); // fewer than before, where the limit is shorter
-    if (const size_t ofSolve = levels.keepMore(*least, choices)) {
-      const int64_t work = improveByLevels(*least, ofSolve);
-      dropSolved();
-      return work;
+  int64_t work = 0;
+  while (work == 0) {
+    const std::vector<Interval *> together = toSharpen();
+    if (together.empty())
+      break;
+    while (others.size() + 1 < together.size())
+      others.push_back(std::make_unique<LevelPaths>(evaluator, resources, batch, options.tuning));
+    std::vector<Sharpened> done(together.size());
+    inParallel(together.size(), options.threads, [&](size_t i) {
+      done[i] = sharpenInterval(*together[i], i == 0 ? levels : *others[i - 1]);
+    });
+    for (size_t i = 0; i < together.size(); ++i) {
+      work += done[i].work;
+      keepPath(done[i].path);
     }
-    least->isSharp = true;
   }
-  return 0;
+  dropSolved();
+  return work;
 }
 
-/// Stages that no placement of interest has are left out, so that the bound is not above
-/// `timeLimit`. Returns the work that it took.
-int64_t Lagrangian::improveByLevels(Interval &interval, size_t ofSolve) {
+/// Keeps more in an interval; it is sharp if nothing more can be kept. Stages that no placement of
+/// interest has are left out, so that the bound is not above `timeLimit`.
+Lagrangian::Sharpened Lagrangian::sharpenInterval(Interval &interval, LevelPaths &own) {
+  rankChoices(interval); // fewer than before, where the limit is shorter
+  const size_t ofSolve = own.keepMore(interval, choices);
+  interval.isSharp = ofSolve == 0;
+  if (interval.isSharp)
+    return {};
   const double before = interval.time.bound;
-  const size_t work = choices.size() + ofSolve * options.tuning.repeatedSteps;
-  improveTime(interval, options.tuning.repeatedSteps);
+  const int most = options.tuning.repeatedSteps; // neighbours need few: levels come next
+  const int steps = interval.time.levels.types.empty() ? (most + 1) / 2 : most;
+  Sharpened result;
+  result.work = int64_t(choices.size() + ofSolve * size_t(steps));
+  result.path = improveTime(interval, steps, own);
   interval.time.atJunctions.compress();
   interval.time.bound = std::max(before, std::min(interval.time.bound, timeLimit));
   rankChoices(interval);
-  return static_cast<int64_t>(work);
+  return result;
 }
 
 LeastMixtures Lagrangian::leastBefore(const LagrangianBounds &bounds, int position, int option,

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <vector>
 
 namespace heterplan {
@@ -74,7 +75,7 @@ private:
   double leastSlowest() const;
   double paceOf(const StageArc &choice) const;
   double leastIterationWith(const StageArc &choice) const;
-  void rankChoices(Interval &interval);
+  void rankChoices(Interval &interval) const;
   void forgetChoices();
   double leastBefore(const StageArc &choice, const LagrangianBounds &relaxation,
                      double exposed) const;
@@ -103,13 +104,19 @@ private:
   bool isSolved(const Interval &interval) const;
 
   // LagrangianAscent.cpp
+  /// What a step of `sharpen` does in an interval: its work, and a placement that it met, if any.
+  struct Sharpened {
+    int64_t work = 0;
+    ArcPath path = {};
+  };
   void improveTime(Interval &interval, int steps);
+  ArcPath improveTime(Interval &interval, int steps, LevelPaths &own);
   void improveCost(Interval &interval, int steps);
-  Interval *toSharpen();
-  int64_t improveByLevels(Interval &interval, size_t ofSolve);
+  std::vector<Interval *> toSharpen();
+  Sharpened sharpenInterval(Interval &interval, LevelPaths &own);
   template <typename MakeCharges>
-  void ascend(const Interval &interval, LagrangianBounds &relaxation, int steps, double goal,
-              double fillTime, MakeCharges makeCharges);
+  ArcPath ascend(const Interval &interval, LagrangianBounds &relaxation, int steps, double goal,
+                 double fillTime, LevelPaths &own, MakeCharges makeCharges);
   static double boundOf(double least, const std::vector<double> &multipliers);
   std::vector<double> surplus(const ArcPath &path, double fillTime) const;
   double leastOf(const ArcPath &path, bool countsMoney) const;
@@ -131,14 +138,15 @@ private:
   const SearchOptions &options;
   const int microBatches, positions, types;
   const bool costMatters;
-  PathTable paths;
+  const int64_t batch; // samples of a full micro-batch
   const NodePlaces places;
   const Resources resources;
-  LevelPaths levels;               // of the interval that is made sharp
-  std::vector<StageArc> choices;   // by end, then begin
-  std::vector<Interval> intervals; // ascending
-  double timeLimit, costLimit;     // of interest
-  double solvedTime, solvedCost;   // least bounds of the intervals that were dropped
+  LevelPaths levels;                               // of the interval that is made sharp
+  std::vector<std::unique_ptr<LevelPaths>> others; // of those beside it
+  std::vector<StageArc> choices;                   // by end, then begin
+  std::vector<Interval> intervals;                 // ascending
+  double timeLimit, costLimit;                     // of interest
+  double solvedTime, solvedCost; // least bounds of the intervals that were dropped
   bool started = false;
   KnownMultipliers known;
   bool isWarm = false; // they come from elsewhere

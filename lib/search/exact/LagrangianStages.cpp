@@ -93,7 +93,7 @@ void Lagrangian::fixChoices(Interval &interval) const {
 }
 
 /// Sorts the choices of an unsolved interval that an improving placement may have.
-void Lagrangian::rankChoices(Interval &interval) {
+void Lagrangian::rankChoices(Interval &interval) const {
   fixChoices(interval);
   interval.ranked.clear();
   interval.firstRanked.assign(2, 0);

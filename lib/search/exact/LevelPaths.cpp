@@ -41,9 +41,9 @@ void makeSet(std::vector<SearchSpace::Face> &faces) {
 }
 } // namespace
 
-LevelPaths::LevelPaths(const Evaluator &evaluator, const Resources &resources, PathTable &paths,
-                       int64_t batch, const Tuning &tuning)
-    : evaluator(evaluator), space(evaluator.space), resources(resources), paths(paths),
+LevelPaths::LevelPaths(const Evaluator &evaluator, const Resources &resources, int64_t batch,
+                       const Tuning &tuning)
+    : evaluator(evaluator), space(evaluator.space), resources(resources), paths(evaluator),
       tuning(tuning), batch(batch), positions(static_cast<int>(space.positions.size())) {}
 
 /// The type that stages pay most for and that is not kept; −1: there is none.

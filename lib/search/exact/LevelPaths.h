@@ -21,8 +21,8 @@ class LevelPaths {
 public:
   using Pays = llvm::function_ref<double(const StageArc &)>;
   /// All but `batch`, the samples of a full micro-batch, outlive this.
-  LevelPaths(const Evaluator &evaluator, const Resources &resources, PathTable &paths,
-             int64_t batch, const Tuning &tuning);
+  LevelPaths(const Evaluator &evaluator, const Resources &resources, int64_t batch,
+             const Tuning &tuning);
 
   /// Keeps neighbours, or, where they are kept, the limit of one more type, and lists what the
   /// solves of `interval` look at. Returns the work of one; 0 if no other type is scarce, or too
@@ -86,7 +86,7 @@ private:
   const Evaluator &evaluator;
   const SearchSpace &space;
   const Resources &resources;
-  PathTable &paths;
+  PathTable paths;
   const Tuning &tuning;
   const int64_t batch;
   const int positions;

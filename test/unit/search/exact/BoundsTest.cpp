@@ -111,10 +111,10 @@ TEST(Bounds, ofBlocksNeverPassTheOptimumNorRuleItsStagesOut) {
   int close = 0;
   int solved = eachSolved(1000, [&](Evaluator &evaluator, const Placement &best, double objective) {
     const BlockBounds bounds(evaluator, tuning, /*wholeModelGroups=*/true);
-    BlockMultipliers multipliers;
+    BlockStarts begin;
     for (double limit : {std::numeric_limits<double>::infinity(), objective * (1 + 1e-6)}) {
       const BlockBound bound = bounds.bound(evaluator, best.microBatches, limit,
-                                            /*listsStages=*/true, multipliers);
+                                            /*listsStages=*/true, begin);
       EXPECT_LE(bound.objective, objective * (1 + 1e-9));
       close += bound.objective > 0.5 * objective;
       for (const PlacedStage &stage : best.stages)
@@ -123,6 +123,44 @@ TEST(Bounds, ofBlocksNeverPassTheOptimumNorRuleItsStagesOut) {
   });
   EXPECT_GT(solved, 100);
   EXPECT_GT(close, solved);
+}
+
+/// A floor of half the highest throughput makes iterations of several ranges possible.
+TEST(Bounds, ofBlocksKnowThatMoneyIsPaidForWholeIterations) {
+  const Tuning tuning;
+  int solved = 0, close = 0;
+  for (int seed = 0; seed < 600; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    test::RandomProblem random(seed);
+    random.request.objective = Objective::Throughput;
+    Problem fast = llvm::cantFail(random.problem());
+    Evaluator fastest(fast);
+    const Solution best = llvm::cantFail(Exhaustive::run(fastest, {}));
+    if (!best.placement)
+      continue;
+    const double iteration = fastest.evaluate(*best.placement)->iteration.value();
+    const double batch = double(random.request.globalBatch.value());
+    random.request.objective = Objective::Cost;
+    random.request.minThroughput = SamplesPerSecond(batch / iteration / 2);
+    Problem problem = llvm::cantFail(random.problem());
+    Evaluator evaluator(problem);
+    const Solution cheapest = llvm::cantFail(Exhaustive::run(evaluator, {}));
+    ASSERT_TRUE(cheapest.placement);
+    const double objective = evaluator.evaluate(*cheapest.placement)->objective;
+    const BlockBounds bounds(evaluator, tuning, /*wholeModelGroups=*/true);
+    BlockStarts begin;
+    for (double limit : {objective * (1 + 1e-6), objective * 1.2, objective * (1 + 1e-6)}) {
+      const BlockBound bound = bounds.bound(evaluator, cheapest.placement->microBatches, limit,
+                                            /*listsStages=*/true, begin);
+      EXPECT_LE(bound.objective, objective * (1 + 1e-9));
+      close += bound.objective > 0.9 * objective;
+      for (const PlacedStage &stage : cheapest.placement->stages)
+        EXPECT_TRUE(mayHave(bound, evaluator.space, stage));
+    }
+    ++solved;
+  }
+  EXPECT_GT(solved, 100);
+  EXPECT_GT(close, 2 * solved);
 }
 
 /// The fastest stage bounds a problem without effective limits on devices.
