@@ -275,6 +275,7 @@ std::vector<double> LabelSearch::boundsAlong(const Placement &placement) {
 
 Solution LabelSearch::solve() {
   double left = openCases();
+  improveOnce();
   for (size_t choice = 0; choice < cases.size(); ++choice)
     if (cases[choice])
       addRoot(static_cast<int>(choice));

@@ -12,6 +12,7 @@
 #include "search/placement/Incumbent.h"
 #include "search/placement/Strategy.h"
 
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -41,6 +42,10 @@ public:
   /// Cases begin from the multipliers of `other`, a search over fewer cuts, which outlives this.
   /// Call it first.
   void startFrom(const LabelSearch &other) { coarser = &other; }
+  /// Improves a plan, if there is one.
+  using Improver = std::function<std::optional<Placement>(const std::optional<Placement> &)>;
+  /// The plan is improved once, where the bounds of the cases do not prove it. Call it first.
+  void improveBy(Improver improver) { improve = std::move(improver); }
   /// Bounds each number of micro-batches before any stage is evaluated, for plans better than
   /// `placement`, if any. Returns whether one of them may have such a plan. A run that follows
   /// begins from these bounds.
@@ -106,6 +111,7 @@ private:
   void startNear(int choice, int near);
   void tightenCase(int choice);
   void tightenOpenCases();
+  void improveOnce();
   bool keepCase(int choice);
   void offerPaths(int choice);
   bool dropCase(int choice);
@@ -134,6 +140,7 @@ private:
   /// Bounds with their indices into SearchSpace::microBatches, the least first.
   std::vector<std::pair<double, int>> order;
   const LabelSearch *coarser = nullptr; // over fewer cuts
+  Improver improve;                     // none: plans stay as they are
   PathTable paths;
 
   Packings packings;

@@ -132,6 +132,15 @@ void LabelSearch::tightenOpenCases() {
     keepCase(choice);
 }
 
+/// Improves the plan where there are open cases and a way to do so.
+void LabelSearch::improveOnce() {
+  if (!improve || llvm::none_of(cases, [](const auto &each) { return bool(each); }))
+    return;
+  if (std::optional<Placement> better = improve(best.placement))
+    best.offer(evaluator, evaluator.shareNodes(std::move(*better)));
+  tightenOpenCases();
+}
+
 /// Whether placements with so many micro-batches may beat the best plan.
 bool LabelSearch::keepCase(int choice) {
   offerPaths(choice);

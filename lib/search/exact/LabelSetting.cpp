@@ -69,9 +69,8 @@ Expected<std::optional<Placement>> improved(Evaluator &evaluator, const SearchOp
 }
 
 /// The plan from which `search`, over all cuts, begins: `placement` of a brief search over `few`
-/// cuts. Local search improves it, unless bounds prove the gap that is allowed. Beside it the first
-/// number of micro-batches is opened. Without a gap local search always runs: it may find a plan
-/// that is as good and costs less.
+/// cuts. Without a gap local search improves it, as it may find a plan that is as good and costs
+/// less. Beside it the first number of micro-batches is opened.
 Expected<std::optional<Placement>> startOf(LabelSearch &search, Evaluator &evaluator,
                                            const SearchOptions &brief, ArrayRef<int> few,
                                            const std::optional<Placement> &placement) {
@@ -87,7 +86,7 @@ Expected<std::optional<Placement>> startOf(LabelSearch &search, Evaluator &evalu
       isDone = !isOpen || (brief.stop && *brief.stop);
       if (!isDone && brief.threads > 1)
         search.openFirst();
-    } else if (!isDone) {
+    } else if (!isDone && brief.gap == 0) {
       if (auto improvement = improved(evaluator, meanwhile, few, placement))
         better = std::move(*improvement);
       else
@@ -108,10 +107,21 @@ Expected<Solution> searchAll(Evaluator &evaluator, const SearchOptions &options,
                              ArrayRef<int> few, const std::optional<Placement> &found) {
   LabelSearch search(evaluator, options);
   search.startFrom(coarse);
+  Error failure = Error::success();
+  if (brief.gap > 0)
+    search.improveBy([&](const std::optional<Placement> &placement) {
+      auto better = improved(evaluator, brief, few, placement);
+      if (!better)
+        failure = joinErrors(std::move(failure), better.takeError());
+      return better ? *better : placement;
+    });
   auto placement = startOf(search, evaluator, brief, few, found);
   if (!placement)
-    return placement.takeError();
-  return search.runFrom(*placement);
+    return joinErrors(placement.takeError(), std::move(failure));
+  Solution solution = search.runFrom(*placement);
+  if (failure)
+    return failure;
+  return solution;
 }
 
 /// A solution that was cut short by the limit of work, and a second search that begins from its

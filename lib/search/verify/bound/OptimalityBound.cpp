@@ -31,6 +31,7 @@ constexpr size_t mostBranching = 600'000'000, directBranching = 300'000'000,
 constexpr double intervalRatio = 1.3;
 constexpr size_t mostFirstIntervals = 24;
 constexpr int firstSteps = 40, laterSteps = 12;
+constexpr double shortestStride = 0.2;                       // of steps: shorter ones gain little
 constexpr size_t mostCells = 96;                             // of one number of micro-batches
 constexpr size_t mostWork = 100'000'000;                     // stages on paths, of a certificate
 constexpr size_t countsAtOnce = 4;                           // numbers of micro-batches
@@ -182,6 +183,8 @@ private:
         stride /= 2;
         stalled = 0;
       }
+      if (stride < shortestStride)
+        break;
       if (!advance(cell, value, stride, now))
         break;
     }
