@@ -128,17 +128,23 @@ BlockBound BlockBounds::bound(Evaluator &own, int microBatches, double limit, bo
 }
 
 /// Money is paid for a whole iteration, so that a bound on cost knows more of a short range of it.
-/// All iterations at once come first, as that often suffices.
+/// All iterations at once come first, as that often suffices, unless it did not where `begin` is
+/// from: then there are starts of ranges.
 double BlockBounds::boundByRanges(BlockNetwork &network, BlockPaths &paths, const BlockGoal &goal,
                                   BlockStarts &begin, std::vector<bool> &left) const {
   const std::vector<double> ends = rangesOf(network.leastIteration);
   const bool hasRanges = ends.size() > 2 && goal.listsStages;
-  begin.resize(std::max(begin.size(), ends.size()), begin.empty() ? BlockStart() : begin.back());
-  BlockGoal ofAll = goal;
-  ofAll.worthGoingOn = hasRanges ? goal.value * closeToGoal : 0;
-  const double value = boundRange(network, paths, ofAll, begin[0], left);
-  if (!hasRanges || value >= goal.value)
-    return value;
+  if (begin.empty())
+    begin.emplace_back();
+  double value = 0;
+  if (!hasRanges || begin.size() == 1) {
+    BlockGoal ofAll = goal;
+    ofAll.worthGoingOn = hasRanges ? goal.value * closeToGoal : 0;
+    value = boundRange(network, paths, ofAll, begin[0], left);
+    if (!hasRanges || value >= goal.value)
+      return value;
+  }
+  begin.resize(std::max(begin.size(), ends.size()), BlockStart(begin[0]));
   double least = infinity;
   left.clear();
   for (size_t range = 1; range < ends.size(); ++range) {
