@@ -230,8 +230,9 @@ Lagrangian::Sharpened Lagrangian::sharpenInterval(Interval &interval, LevelPaths
   if (interval.isSharp)
     return {};
   const double before = interval.time.bound;
-  const int most = options.tuning.repeatedSteps; // neighbours need few: levels come next
-  const int steps = interval.time.levels.types.empty() ? (most + 1) / 2 : most;
+  // Neighbours need few steps: levels come next, if there is time for them.
+  const int part = !interval.time.levels.types.empty() ? 1 : options.deadline.isLimited() ? 4 : 2;
+  const int steps = (options.tuning.repeatedSteps + part - 1) / part;
   Sharpened result;
   result.work = int64_t(choices.size() + ofSolve * size_t(steps));
   result.path = improveTime(interval, steps, own);
