@@ -3,6 +3,7 @@
 #pragma once
 
 #include "search/exact/PathMixtures.h"
+#include "search/network/StageArc.h"
 #include "search/problem/SearchSpace.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -14,11 +15,40 @@
 
 namespace heterplan {
 
-/// A choice, and the least that it and the layers before it add under the multipliers.
+/// How many stages lie behind a place, as bounds tell it: more than `most` count as so many. Each
+/// place has a row for each number, and one more that repeats the last one.
+struct Depths {
+  int most = 0;
+
+  size_t rows() const { return size_t(most) + 2; }
+  int of(int behind) const { return std::min(behind, most); }
+  size_t at(size_t place, int behind) const { return place * rows() + size_t(of(behind)); }
+};
+/// A choice where so many stages lie behind it.
+struct OpenArc {
+  int choice;
+  StagesBehind behind;
+};
+/// One, and the least that it and the layers before it add under the multipliers.
 struct RankedArc {
   double time; // seconds
   double cost; // dollars per hour · seconds
+  double rest; // seconds that it and the layers behind it add at least
   int choice;
+  StagesBehind behind;
+};
+/// By position: how many stages lie behind it on paths of some arcs.
+struct DepthWindows {
+  std::vector<StagesBehind> of = {};
+
+  /// `arcs`: by end.
+  template <typename Arcs>
+  static DepthWindows along(const Arcs &arcs, const std::vector<StageArc> &choices, int positions,
+                            Depths depths);
+  /// The depths at which an arc that ends there may lie.
+  StagesBehind within(const StagesBehind &arc, int end) const {
+    return {std::max(arc.fewest, of[end].fewest), std::min(arc.most, of[end].most)};
+  }
 };
 /// Types whose limits paths keep exactly, beside what they pay for the devices: in so many
 /// levels, rounded in favour of the bound. A state says what is left: the level of each type, the
@@ -39,10 +69,13 @@ struct Levels {
     return llvm::any_of(types, [&](const Kept &kept) { return kept.type == type; });
   }
 };
-/// The junctions of paths: at each position, how the stage behind it looks to the one before it.
+/// The junctions of paths: at each position, how the stage behind it looks to the one before it,
+/// and how many stages lie behind it.
 struct Junctions {
   std::vector<size_t> first = {};            // by position, and one more
   std::vector<SearchSpace::Face> faces = {}; // ascending at each position
+  std::vector<size_t> rows = {};             // by position: rows of those before it
+  DepthWindows windows = {};
 
   bool empty() const { return faces.empty(); }
   /// The index of one, −1 where there is none.
@@ -51,15 +84,26 @@ struct Junctions {
     auto found = std::lower_bound(begin, end, face);
     return found == end || *found != face ? -1 : static_cast<int>(found - faces.begin());
   }
+  /// The numbers of stages that may lie behind a position.
+  size_t depths(int position) const {
+    const StagesBehind &behind = windows.of[position];
+    return behind.fewest > behind.most ? 0 : size_t(behind.most - behind.fewest) + 1;
+  }
+  size_t allRows() const { return rows.back(); }
+  /// The row of a junction there with so many stages behind it.
+  size_t row(int position, size_t junction, int behind) const {
+    return rows[position] + (junction - first[position]) * depths(position) +
+           size_t(behind - windows.of[position].fewest);
+  }
 };
 /// Multipliers and what they give.
 struct LagrangianBounds {
   std::vector<double> multipliers = {}; // by resource: for all there is of it
-  /// By place: the least of the layers before it, with what they pay
+  /// By place and stages behind it (Depths): the least of the layers before it, with what they pay
   /// for resources: of Σ τ + exposed synchronisation, and of Σ forward; each with what else
   /// counts.
   std::vector<double> fill = {}, forward = {};
-  /// The same by junction and state, with the transfers there.
+  /// The same by row of junctions and state, with the transfers there.
   MixtureTable atJunctions = {};
   double bound = 0; // of the whole model
   Junctions junctions = {};
@@ -77,9 +121,10 @@ struct Interval {
   double least = 0, most = 0;           // of the iteration
   LagrangianBounds time = {};           // seconds
   LagrangianBounds cost = {};           // dollars per hour · seconds
-  std::vector<int> choices = {};        // that its placements may have, ascending
+  std::vector<OpenArc> choices = {};    // that its placements may have, ascending
   std::vector<RankedArc> ranked = {};   // by end; then those that add least come first
   std::vector<size_t> firstRanked = {}; // by end
+  double mostTime = 0;                  // of these, with all before and behind them
   bool isSharp = false;                 // nothing more can be kept exactly
 
   /// Least iteration of its placements.
@@ -90,5 +135,23 @@ struct Interval {
     cost.multipliers = ofCost;
   }
 };
+
+template <typename Arcs>
+DepthWindows DepthWindows::along(const Arcs &arcs, const std::vector<StageArc> &choices,
+                                 int positions, Depths depths) {
+  const StagesBehind none{StagesBehind::any, -1};
+  DepthWindows windows{std::vector<StagesBehind>(positions, none)};
+  windows.of.back() = {0, 0};
+  for (const auto &arc : llvm::reverse(arcs)) {
+    const StageArc &choice = choices[arc.choice];
+    const StagesBehind behind = windows.within(arc.behind, choice.end);
+    if (behind.fewest > behind.most)
+      continue;
+    StagesBehind &before = windows.of[choice.begin];
+    before.fewest = std::min(before.fewest, depths.of(behind.fewest + 1));
+    before.most = std::max(before.most, depths.of(behind.most + 1));
+  }
+  return windows;
+}
 
 } // namespace heterplan

@@ -227,6 +227,10 @@ void LabelSearch::boundTogether(const BlockBounds &bounds, size_t begin, size_t 
 double LabelSearch::openCases() {
   double left = infinity;
   boundByBlocks();
+  if (!coarser) // those that waste no samples have good plans, with which the others take less work
+    std::stable_partition(order.begin(), order.end(), [&](const auto &each) {
+      return evaluator.problem.request.globalBatch.value() % space.microBatches[each.second] == 0;
+    });
   for (size_t next = 0; next < order.size();) {
     SmallVector<int, 4> together;
     const bool hasStart = coarser || nearestKnown(order[next].second) >= 0;

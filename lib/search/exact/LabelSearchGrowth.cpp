@@ -25,6 +25,7 @@ PartialPlacement LabelSearch::partialOf(const Label &label) {
                         : std::max(label.others, label.first + receive);
   partial.exposed = label.exposed;
   partial.price = label.price;
+  partial.depth = label.depth;
   partial.chain = label.chain;
   partial.used = slotsAtLeast(label);
   return partial;

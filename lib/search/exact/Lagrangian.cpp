@@ -24,6 +24,15 @@ bool diverged(const std::vector<double> &multipliers) {
   return std::any_of(multipliers.begin(), multipliers.end(),
                      [](double multiplier) { return multiplier > most; });
 }
+
+/// Beyond the last depth at which memory tells stages apart all are alike.
+Depths depthsOf(ArrayRef<StageArc> choices) {
+  Depths depths;
+  for (const StageArc &choice : choices)
+    if (choice.behind.most < StagesBehind::any)
+      depths.most = std::max(depths.most, choice.behind.most + 1);
+  return depths;
+}
 } // namespace
 
 Lagrangian::Lagrangian(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups,
@@ -33,8 +42,8 @@ Lagrangian::Lagrangian(const Evaluator &evaluator, const StageTable &table, bool
       types(static_cast<int>(evaluator.space.available.size())),
       costMatters(evaluator.problem.request.objective == Objective::Cost), batch(table.batch),
       places(evaluator.space), resources(evaluator),
-      levels(evaluator, resources, batch, options.tuning),
-      choices(stageArcs(evaluator, table, wholeModelGroups)), timeLimit(infinity),
+      choices(stageArcs(evaluator, table, wholeModelGroups)), depths(depthsOf(choices)),
+      levels(evaluator, resources, batch, depths, options.tuning), timeLimit(infinity),
       costLimit(infinity), solvedTime(infinity), solvedCost(infinity), arcPaths(places) {}
 
 /// The least time of a stage that counts in (m−1)·max τ.
@@ -126,8 +135,8 @@ double Lagrangian::openTime(const Interval &interval, const PartialPlacement &pa
   if (partial.slowest > interval.high)
     return infinity;
   LeastMixtures before =
-      leastBefore(interval.time, partial.position, partial.option, partial.chain, partial.receive,
-                  levels.stateLeft(interval.time.levels, partial.used));
+      leastBefore(interval.time, partial.position, partial.depth, partial.option, partial.chain,
+                  partial.receive, levels.stateLeft(interval.time.levels, partial.used));
   double open = before.withExposed(partial.exposed);
   double time = std::max(interval.leastTime(), chosenTime(interval, partial) + open);
   return time > interval.most * tolerance ? infinity : time;
@@ -142,7 +151,8 @@ double Lagrangian::chosenTime(const Interval &interval, const PartialPlacement &
 /// The least price that completions in the interval pay for the stages before `partial`.
 double Lagrangian::openCost(const Interval &interval, const PartialPlacement &partial) const {
   double exposed = secondCharge(interval, interval.cost.multipliers) * partial.exposed;
-  size_t place = places.before(partial.position, partial.option, partial.chain);
+  const size_t place =
+      depths.at(places.before(partial.position, partial.option, partial.chain), partial.depth);
   double open = std::max(interval.cost.fill[place], exposed + interval.cost.forward[place]);
   return std::max(0.0, open - refund(interval, interval.cost.multipliers, partial));
 }
@@ -207,7 +217,8 @@ int64_t Lagrangian::sharpen(double newTimeLimit) {
     if (together.empty())
       break;
     while (others.size() + 1 < together.size())
-      others.push_back(std::make_unique<LevelPaths>(evaluator, resources, batch, options.tuning));
+      others.push_back(
+          std::make_unique<LevelPaths>(evaluator, resources, batch, depths, options.tuning));
     std::vector<Sharpened> done(together.size());
     inParallel(together.size(), options.threads, [&](size_t i) {
       done[i] = sharpenInterval(*together[i], i == 0 ? levels : *others[i - 1]);
@@ -224,7 +235,7 @@ int64_t Lagrangian::sharpen(double newTimeLimit) {
 /// Keeps more in an interval; it is sharp if nothing more can be kept. Stages that no placement of
 /// interest has are left out, so that the bound is not above `timeLimit`.
 Lagrangian::Sharpened Lagrangian::sharpenInterval(Interval &interval, LevelPaths &own) {
-  rankChoices(interval); // fewer than before, where the limit is shorter
+  rankChoices(interval, /*countsRest=*/true); // fewer where the limit is shorter
   const size_t ofSolve = own.keepMore(interval, choices);
   interval.isSharp = ofSolve == 0;
   if (interval.isSharp)
@@ -242,11 +253,11 @@ Lagrangian::Sharpened Lagrangian::sharpenInterval(Interval &interval, LevelPaths
   return result;
 }
 
-LeastMixtures Lagrangian::leastBefore(const LagrangianBounds &bounds, int position, int option,
-                                      int chain, double receive, size_t state) const {
+LeastMixtures Lagrangian::leastBefore(const LagrangianBounds &bounds, int position, int behind,
+                                      int option, int chain, double receive, size_t state) const {
   if (!bounds.junctions.empty())
-    return levels.leastBefore(bounds, position, option, chain, receive, state);
-  const size_t place = places.before(position, option, chain);
+    return levels.leastBefore(bounds, position, behind, option, chain, receive, state);
+  const size_t place = depths.at(places.before(position, option, chain), behind);
   return LeastMixtures::ofBoth(bounds.fill[place], bounds.forward[place]);
 }
 

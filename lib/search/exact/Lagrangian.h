@@ -75,14 +75,17 @@ private:
   double leastSlowest() const;
   double paceOf(const StageArc &choice) const;
   double leastIterationWith(const StageArc &choice) const;
-  void rankChoices(Interval &interval) const;
+  void rankChoices(Interval &interval, bool countsRest = false) const;
   void forgetChoices();
-  double leastBefore(const StageArc &choice, const LagrangianBounds &relaxation,
+  double leastBefore(const StageArc &choice, int behind, const LagrangianBounds &relaxation,
                      double exposed) const;
-  double leastWith(const StageArc &choice, const Interval &interval,
+  double leastWith(const OpenArc &open, const Interval &interval,
                    const LagrangianBounds &relaxation, const Charges &charges) const;
   void dropChoices(Interval &interval) const;
   void fixChoices(Interval &interval) const;
+  double mostTime(const Interval &interval) const;
+  void fixBy(Interval &interval, const LagrangianBounds &relaxation, const Charges &charges,
+             double limit) const;
   std::vector<double> leastBehind(const Interval &interval, const Charges &charges) const;
   void startNear(Interval &interval) const;
   double longestOf(const Interval &interval) const { return std::min(timeLimit, interval.most); }
@@ -131,8 +134,9 @@ private:
   double refund(const Interval &interval, const std::vector<double> &multipliers,
                 const PartialPlacement &partial) const;
 
-  LeastMixtures leastBefore(const LagrangianBounds &relaxation, int position, int option, int chain,
-                            double receive, size_t state) const; // see LevelPaths
+  LeastMixtures leastBefore(const LagrangianBounds &relaxation, int position, int behind,
+                            int option, int chain, double receive,
+                            size_t state) const; // see LevelPaths
 
   const Evaluator &evaluator;
   const SearchOptions &options;
@@ -141,9 +145,10 @@ private:
   const int64_t batch; // samples of a full micro-batch
   const NodePlaces places;
   const Resources resources;
+  std::vector<StageArc> choices;                   // by end, then begin
+  const Depths depths;                             // that these tell apart
   LevelPaths levels;                               // of the interval that is made sharp
   std::vector<std::unique_ptr<LevelPaths>> others; // of those beside it
-  std::vector<StageArc> choices;                   // by end, then begin
   std::vector<Interval> intervals;                 // ascending
   double timeLimit, costLimit;                     // of interest
   double solvedTime, solvedCost; // least bounds of the intervals that were dropped

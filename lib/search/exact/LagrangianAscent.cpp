@@ -61,7 +61,7 @@ ArcPath Lagrangian::ascend(const Interval &interval, LagrangianBounds &relaxatio
   const bool hasLevels = !relaxation.junctions.empty();
   if (!hasLevels) {
     const bool countsMoney = makeCharges(relaxation.multipliers).countsMoney;
-    arcPaths.list(choices, interval.choices, [&](const StageArc &choice) {
+    arcPaths.list(choices, interval.choices, depths, positions, [&](const StageArc &choice) {
       return countsMoney ? moneyFor(choice, interval) : 0;
     });
   }
@@ -70,7 +70,7 @@ ArcPath Lagrangian::ascend(const Interval &interval, LagrangianBounds &relaxatio
     const Charges charges = makeCharges(ascent.multipliers);
     auto pays = [&](const StageArc &choice) { return ownCharge(choice, interval, charges); };
     const double least =
-        hasLevels ? own.solve(choices, pays, current) : arcPaths.solve(charges, current, positions);
+        hasLevels ? own.solve(choices, pays, current) : arcPaths.solve(charges, current);
     current.bound = boundOf(least, ascent.multipliers);
     if (step == 0 && current.bound < 0 &&
         !isFree(ascent.multipliers)) { // of where others were good
@@ -84,7 +84,7 @@ ArcPath Lagrangian::ascend(const Interval &interval, LagrangianBounds &relaxatio
     if (ascent.best() >= goal || !std::isfinite(ascent.best()))
       break;
     const ArcPath path =
-        hasLevels ? own.path(interval, choices, pays, current) : arcPaths.path(choices, positions);
+        hasLevels ? own.path(choices, pays, current) : arcPaths.path(choices, charges, current);
     const std::vector<double> slope = surplus(path, fillTime);
     const bool isWithin = all_of(slope, [](double more) { return more <= rounding; });
     if (double least = leastOf(path, charges.countsMoney); isWithin && least < leastOfPaths) {

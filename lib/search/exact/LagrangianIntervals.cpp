@@ -54,8 +54,12 @@ void Lagrangian::dropBeforeIntervals() {
   if (isSolved(whole))
     whole.choices.clear();
   choices.clear();
-  for (int choice : whole.choices)
-    choices.push_back(plain[choice]);
+  for (const OpenArc &open : whole.choices) {
+    StageArc &choice = choices.emplace_back(plain[open.choice]);
+    choice.behind.fewest = std::max(choice.behind.fewest, open.behind.fewest);
+    if (open.behind.most < depths.most)
+      choice.behind.most = open.behind.most;
+  }
 }
 
 /// Whether a placement of the interval may have the stage.
@@ -69,7 +73,8 @@ Interval Lagrangian::intervalOf(double low, double high) const {
   Interval interval{low, high, 0, infinity, none, none};
   for (size_t i = 0; i < choices.size(); ++i)
     if (mayTake(choices[i], interval))
-      interval.choices.push_back(int(i));
+      interval.choices.push_back(
+          {int(i), {depths.of(choices[i].behind.fewest), depths.of(choices[i].behind.most)}});
   return interval;
 }
 

@@ -22,44 +22,56 @@ public:
   using Pays = llvm::function_ref<double(const StageArc &)>;
   /// All but `batch`, the samples of a full micro-batch, outlive this.
   LevelPaths(const Evaluator &evaluator, const Resources &resources, int64_t batch,
-             const Tuning &tuning);
+             const Depths &depths, const Tuning &tuning);
 
   /// Keeps neighbours, or, where they are kept, the limit of one more type, and lists what the
   /// solves of `interval` look at. Returns the work of one; 0 if no other type is scarce, or too
   /// much is left to look at.
-  size_t keepMore(Interval &interval, llvm::ArrayRef<StageArc> choices);
+  size_t keepMore(Interval &interval, const std::vector<StageArc> &choices);
   /// Whether each type that is scarce is kept.
   bool keepsAll(const LagrangianBounds &bounds) const { return scarcestType(bounds) < 0; }
   /// Finds the least of each junction and state into `bounds`. Returns the least of all layers.
   double solve(llvm::ArrayRef<StageArc> choices, Pays pays, LagrangianBounds &bounds) const;
   /// The path of the last `solve`, which made `bounds`.
-  ArcPath path(const Interval &interval, llvm::ArrayRef<StageArc> choices, Pays pays,
-               const LagrangianBounds &bounds);
+  ArcPath path(llvm::ArrayRef<StageArc> choices, Pays pays, const LagrangianBounds &bounds) const;
 
   /// The state of what a stage on `option` takes, and of what `used` devices leave.
   size_t statesTaken(const Levels &levels, int option) const;
   size_t stateLeft(const Levels &levels, llvm::ArrayRef<int> used) const;
-  /// The least before a stage on `option` that begins at `position`, whose input takes `receive`
-  /// seconds at least, in `state`; `chain`: in its node, of stages from there on.
-  LeastMixtures leastBefore(const LagrangianBounds &bounds, int position, int option, int chain,
-                            double receive, size_t state) const;
+  /// The least before a stage on `option` that begins at `position`, itself one of `behind` stages
+  /// from there on, whose input takes `receive` seconds at least, in `state`; `chain`: in its node,
+  /// of stages from there on.
+  LeastMixtures leastBefore(const LagrangianBounds &bounds, int position, int behind, int option,
+                            int chain, double receive, size_t state) const;
 
 private:
   /// A ranked stage with the devices that it and those behind it have in its node: where paths are
   /// before it, and how they look from behind.
   struct ListedStage {
-    int choice, ending;
+    int choice, chain, ending;
     size_t junction, taken; // states
+    StagesBehind behind;
   };
   struct ListedTransfer {
     int ending;
     size_t junction;
     double receive, gradient;
   };
+  /// Stages of one face: the least seconds that they and what lies on their other side add, and the
+  /// transfers on this side that these contain at most.
+  struct Side {
+    SearchSpace::Face face;
+    double time, transfer;
+
+    void add(double ofStage, double contained) {
+      time = std::min(time, ofStage);
+      transfer = std::max(transfer, contained);
+    }
+  };
   struct Position {
     std::vector<ListedStage> stages;       // that end there
-    std::vector<ListedTransfer> transfers; // to those that may stand behind them
-    int endings = 0;
+    std::vector<ListedTransfer> transfers; // to those that may stand behind them, by junction
+    std::vector<Side> endings;             // by face
   };
   /// The best stage before some position on the way of `path`.
   struct Traced {
@@ -68,19 +80,25 @@ private:
     size_t taken = 0;
   };
 
-  Junctions junctionsOf(const Interval &interval, llvm::ArrayRef<StageArc> choices) const;
+  Junctions junctionsOf(const Interval &interval, const std::vector<StageArc> &choices) const;
   int scarcestType(const LagrangianBounds &bounds) const;
   size_t list(const Interval &interval, llvm::ArrayRef<StageArc> choices,
               const Junctions &junctions);
+  std::vector<Side> endingsOf(llvm::ArrayRef<RankedArc> ranked,
+                              llvm::ArrayRef<StageArc> choices) const;
   void listStages(int position, llvm::ArrayRef<RankedArc> ranked, llvm::ArrayRef<StageArc> choices,
-                  const Junctions &junctions, llvm::ArrayRef<SearchSpace::Face> endings);
-  void listTransfers(int position, const Junctions &junctions,
-                     llvm::ArrayRef<SearchSpace::Face> endings);
+                  const Junctions &junctions);
+  void listTransfers(int position, double most, const Junctions &junctions,
+                     llvm::ArrayRef<Side> beginnings);
+  const ListedTransfer *transferBetween(int position, int ending, size_t junction) const;
+  std::vector<Side> beginningsOf(const Interval &interval, llvm::ArrayRef<StageArc> choices,
+                                 const Junctions &junctions) const;
   void addStage(const ListedStage &stage, const StageArc &choice, double pays,
                 const LagrangianBounds &bounds, MixtureTable &reached) const;
-  Traced traced(const Interval &interval, llvm::ArrayRef<StageArc> choices, Pays pays,
-                const LagrangianBounds &bounds, int position, size_t state, int mixture,
-                SearchSpace::Face behind);
+  void addStates(const Addition &added, const ListedStage &stage, const LagrangianBounds &bounds,
+                 size_t before, size_t own, MixtureTable &reached) const;
+  Traced traced(llvm::ArrayRef<StageArc> choices, Pays pays, const LagrangianBounds &bounds,
+                int position, int depth, size_t state, int mixture, SearchSpace::Face behind) const;
   TransferTimes boundary(int position, SearchSpace::Face before, SearchSpace::Face behind);
 
   const Evaluator &evaluator;
@@ -89,6 +107,7 @@ private:
   PathTable paths;
   const Tuning &tuning;
   const int64_t batch;
+  const Depths &depths;
   const int positions;
   std::vector<Position> listed; // of the interval in hand
 };

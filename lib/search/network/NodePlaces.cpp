@@ -74,11 +74,12 @@ size_t NodePlaces::behind(const StageSpan &stage) const {
   return at(stage.end, own.firstSide + own.own + (isExact ? own.before : 0) - 1);
 }
 
-void NodePlaces::takeFewer(int position, std::vector<double> &least) const {
-  for (auto [fewer, more] : reverse(growing)) {
-    double &known = least[at(position, fewer)];
-    known = std::min(known, least[at(position, more)]);
-  }
+void NodePlaces::takeFewer(int position, std::vector<double> &least, size_t rows) const {
+  for (auto [fewer, more] : reverse(growing))
+    for (size_t row = 0; row < rows; ++row) {
+      double &known = least[at(position, fewer) * rows + row];
+      known = std::min(known, least[at(position, more) * rows + row]);
+    }
 }
 
 } // namespace heterplan

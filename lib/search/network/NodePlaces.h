@@ -42,8 +42,9 @@ public:
     for (auto [fewer, more] : growing)
       relax(at(position, fewer), at(position, more));
   }
-  /// Lowers `least`, by place: stages that may follow a chain may follow one with fewer devices.
-  void takeFewer(int position, std::vector<double> &least) const;
+  /// Lowers `least`, by place and so many rows each: stages that may follow a chain may follow one
+  /// with fewer devices.
+  void takeFewer(int position, std::vector<double> &least, size_t rows = 1) const;
 
 private:
   /// How stages on an option share nodes with their neighbours.

@@ -14,6 +14,7 @@ struct PartialPlacement {
   double slowest = 0;       // max τ of them
   double exposed = 0;       // synchronisation not hidden, R of the first chosen stage
   double price = 0;         // dollars per hour
+  int depth = 0;            // number of chosen stages
   int chain = 0;            // in the node of the first chosen stage, see Label
   llvm::ArrayRef<int> used; // slots of each type
 };

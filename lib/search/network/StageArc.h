@@ -27,11 +27,21 @@ struct StageTimes {
   /// Then forward + backward is a lower bound, and with sync it is one of all three.
   bool estimate = false;
   ExecutionMode mode = {}; // of exact figures
+  int modes = -1;          // where StageTable has those that an estimate stands for; −1: nowhere
+};
+
+/// How many stages lie behind a stage, between it and the last layer.
+struct StagesBehind {
+  static constexpr int any = 1 << 20;
+  int fewest = 0, most = any;
+
+  bool has(int behind) const { return fewest <= behind && behind <= most; }
 };
 
 /// A candidate stage with the least that its transfers take, in seconds of one micro-batch.
 struct StageArc : StageSpan, StageTimes {
   double receive = 0, gradient = 0;
+  StagesBehind behind = {}; // where these are its times
 
   /// Rounding must not make a bound exceed the true value.
   static constexpr double safety = 1 - 1e-12;

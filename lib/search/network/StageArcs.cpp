@@ -43,6 +43,7 @@ void addArcs(const Evaluator &evaluator, const StageTable &table, bool wholeMode
              int end, std::vector<StageArc> &arcs) {
   const std::vector<GroupOption> &options = evaluator.space.options;
   const ModeRequest &request = evaluator.problem.request;
+  const int deepest = std::min(deepestArc, evaluator.space.maxStages - 1);
   const bool last = end + 1 == int(evaluator.space.positions.size()), whole = begin == 0 && last;
   const size_t first = arcs.size();
   for (int option = 0; option < int(options.size()); ++option) {
@@ -52,7 +53,16 @@ void addArcs(const Evaluator &evaluator, const StageTable &table, bool wholeMode
       continue;
     const double receive = begin > 0 ? table.leastReceive(begin, option, entry.share) : 0;
     const double gradient = last ? 0 : table.leastReceiveGradient(end, option, entry.share);
-    const StageArc arc{{begin, end, option}, entry, receive, gradient};
+    if (entry.modes >= 0) {
+      for (const StageTable::TimesByDepth &each : table.byDepth(begin, end, option, deepest))
+        arcs.push_back({{begin, end, option}, each.times, receive, gradient, each.behind});
+      continue;
+    }
+    const StageArc arc{{begin, end, option},
+                       entry,
+                       receive,
+                       gradient,
+                       table.behindWith(entry.mostInFlight, end, deepest)};
     if (arcs.size() == first || !isNoWorse(arcs.back(), arc, table, request.overlapsTransfers) ||
         !isSmaller(evaluator, options[arcs.back().option].group, options[option].group))
       arcs.push_back(arc);

@@ -143,7 +143,43 @@ StageTimes StageTable::price(int begin, int end, int option, double &least) {
   severalModes |= !modes.empty();
   StageTimes none;
   none.share = cost.largestShare.value();
-  return modes.empty() ? none : estimateOf(modes);
+  if (modes.empty())
+    return none;
+  StageTimes entry = estimateOf(modes);
+  entry.modes = int(modesOf.size());
+  modesOf.push_back(modes);
+  return entry;
+}
+
+StagesBehind StageTable::behindWith(int mostInFlight, int end, int deepest) const {
+  StagesBehind behind{end < last ? 1 : 0};
+  int most = std::min(deepest, last - end);
+  if (inFlight(most + 1) <= mostInFlight)
+    return behind;
+  for (behind.most = behind.fewest - 1; inFlight(behind.most + 2) <= mostInFlight;)
+    ++behind.most;
+  return behind;
+}
+
+SmallVector<StageTable::TimesByDepth, 2> StageTable::byDepth(int begin, int end, int option,
+                                                             int deepest) const {
+  SmallVector<StageTimes, 2> modes = modesOf[at(begin, end, option).modes];
+  llvm::sort(modes, [](const StageTimes &a, const StageTimes &b) {
+    return a.mostInFlight < b.mostInFlight;
+  });
+  SmallVector<TimesByDepth, 2> result;
+  int next = 0;
+  for (size_t i = 0; i < modes.size(); ++i) {
+    StagesBehind behind = behindWith(modes[i].mostInFlight, end, deepest);
+    behind.fewest = std::max(behind.fewest, next);
+    if (behind.fewest > behind.most)
+      continue;
+    result.push_back({behind, estimateOf(ArrayRef<StageTimes>(modes).drop_front(i))});
+    next = behind.most + 1;
+    if (behind.most == StagesBehind::any)
+      break;
+  }
+  return result;
 }
 
 /// The modes in which an even split fits with the fewest micro-batches in flight that it can have,

@@ -60,6 +60,16 @@ public:
   /// Entries of the stage in its modes, whatever its depth, each with as many micro-batches in
   /// flight as it holds. One estimate where the figures depend on more than the mode.
   llvm::SmallVector<StageTimes, 2> modes(int begin, int end, int option);
+  /// A stage with so many stages behind it.
+  struct TimesByDepth {
+    StagesBehind behind;
+    StageTimes times;
+  };
+  /// The depths at which a stage that ends at `end` holds as many micro-batches as it has to. More
+  /// than `deepest` stages behind it count as so many.
+  StagesBehind behindWith(int mostInFlight, int end, int deepest) const;
+  /// The entry of a stage that may run in several modes, by what memory allows at each depth.
+  llvm::SmallVector<TimesByDepth, 2> byDepth(int begin, int end, int option, int deepest) const;
   /// Whether some stage may run in several modes.
   bool hasSeveralModes() const { return severalModes; }
   /// Lower bounds of receiving activations at position `end` into a stage that begins there, and
@@ -108,6 +118,7 @@ private:
   std::vector<Row> rows;                      // by end and option
   std::vector<uint32_t> numbers;              // of entries, by row and begin: most are absent
   std::vector<StageTimes> entries;
+  std::vector<llvm::SmallVector<StageTimes, 2>> modesOf; // by StageTimes::modes
   static constexpr uint32_t absent = 0;      // the entry of all stages that no placement has
   std::vector<StageOption> fastest;          // by option: in its fastest mode
   std::vector<LeastTransfer> before, behind; // by option, on these sides

@@ -137,6 +137,57 @@ TEST(Lagrangian, NeighboursAreKeptBeforeLevelsAndLevelsWhereThereIsRoom) {
   EXPECT_EQ(sharpen(lagrangian, limit), 2);
 }
 
+namespace {
+/// Four layers on four devices, eight micro-batches of one sample. A layer keeps 100 bytes of a
+/// micro-batch, and a stage as many micro-batches as stages are left: four stages of a layer take
+/// 4 + 7·1 s, and the first one keeps 400 bytes.
+struct ChainOfDepths : Chain {
+  explicit ChainOfDepths(double memory) : Chain(4, 4, 8) {
+    for (Layer &layer : graph.layers)
+      layer.activationBytes = Bytes(100);
+    cluster.types[0].memory = Bytes(memory);
+    request.microBatches = 8;
+    request.recompute = RecomputePolicy::Never;
+    request.shardState = StateSharding::None;
+  }
+};
+} // namespace
+
+TEST(Lagrangian, memoryCountsTheStagesBehind) {
+  for (auto [memory, best] : {std::pair(400.0, 11.0), std::pair(399.0, 18.0)}) {
+    ChainOfDepths chain(memory);
+    Problem problem = llvm::cantFail(chain.problem());
+    Evaluator evaluator(problem);
+    Solution exhaustive = llvm::cantFail(Exhaustive::run(evaluator, {}));
+    ASSERT_TRUE(exhaustive.placement);
+    EXPECT_NEAR(evaluator.evaluate(*exhaustive.placement)->iteration.value(), best, 1e-6);
+    // One, one and two layers: two stages of two layers keep 400 bytes, too.
+    const double root = rootOf(evaluator, 8, infinity);
+    EXPECT_LE(root, best + 1e-9);
+    EXPECT_GT(root, best - 0.1);
+  }
+}
+
+TEST(Lagrangian, stagesThatDoNotFitAtTheirDepthAreNotListed) {
+  ChainOfDepths chain(399);
+  Problem problem = llvm::cantFail(chain.problem());
+  Evaluator evaluator(problem);
+  StageTable table(evaluator, 8);
+  const SearchOptions options;
+  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, options);
+  lagrangian.tighten(40, infinity);
+  PartialPlacement partial = open(evaluator);
+  partial.position = 1;
+  partial.option = 0;
+  for (int depth = 1; depth <= 4; ++depth) { // the first layer, with so many stages behind it
+    partial.depth = depth;
+    llvm::SmallVector<StageSpan, 8> found;
+    lagrangian.listExtensions(partial, 40, infinity, found);
+    EXPECT_EQ(found.empty(), depth > 2) << depth;
+    EXPECT_EQ(std::isinf(lagrangian.time(partial)), depth > 2) << depth;
+  }
+}
+
 TEST(Lagrangian, theBudgetIsAResource) {
   Chain chain(4, 8, 2);
   chain.request.maxCostPerHour = DollarsPerHour(2);
@@ -247,6 +298,7 @@ struct Listed {
       const bool isBeside = evaluator.space.options[stage.option].group.besideNext;
       partial.chain = evaluator.space.ownChain(stage.option) + (isBeside ? partial.chain : 0);
       partial.option = stage.option;
+      ++partial.depth;
     }
     return true;
   }
@@ -274,6 +326,7 @@ void expectBelow(const Evaluator &evaluator, const Lagrangian &lagrangian, const
     partial.exposed = std::max(stage.sync.value(), partial.exposed - stage.backward.value());
     partial.price += option.price.value();
     partial.used = used;
+    ++partial.depth;
     EXPECT_LE(lagrangian.time(partial), best.iteration.value() * (1 + 2e-9)) << "stage " << i;
   }
 }
@@ -362,6 +415,7 @@ TEST(Lagrangian, moreDevicesOfAShareStayWhereTheirPartOfATableLeavesRoom) {
   lagrangian.tighten(infinity, infinity);
   PartialPlacement partial = open(evaluator);
   partial.position = 1;
+  partial.depth = 1;
   llvm::SmallVector<StageSpan, 8> found;
   lagrangian.listExtensions(partial, infinity, infinity, found);
   std::set<int64_t> sizes;
