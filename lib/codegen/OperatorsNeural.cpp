@@ -271,8 +271,9 @@ bool isScaledDotProduct(const NodeEmitter &e) {
 Expression emitAttention(NodeEmitter &e) {
   if (isScaledDotProduct(e)) {
     std::vector<std::string> arguments{e.in(0), e.in(1), e.in(2)};
-    if (e.has(3))
-      arguments.push_back(e.in(3));
+    if (e.has(3)) // PyTorch 2.13 takes fp32 beside queries in fp64, and computes something else
+      arguments.push_back(
+          e.input(3).type == DataType::Bool ? e.in(3) : e.in(3) + ".to(" + e.in(0) + ".dtype)");
     if (e.integer("is_causal", 0))
       arguments.emplace_back("is_causal=True");
     for (std::string &scale : e.keywords("scale"))

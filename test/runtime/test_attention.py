@@ -177,6 +177,21 @@ def test_fused_attention_computes_the_formula(name: str, tmp_path: Path) -> None
         torch.testing.assert_close(gradient.double(), weights[parameter].grad, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["padding", "padding, where", "padding, lowest", "causal"])
+def test_masks_have_the_precision_of_the_queries(name: str, tmp_path: Path, monkeypatch) -> None:
+    """The default type is fp32 then, which is that of numbers in the code. PyTorch has other code for sizes that fill
+    vectors."""
+    for constant_name, value in {"TOKENS": 32, "SIZE": 32, "WIDTH": HEADS * 32}.items():
+        monkeypatch.setitem(globals(), constant_name, value)
+    form, inputs = FORMS[name], data()
+    (stage,), _ = generated.emitted(write(form, tmp_path / "m.onnx"), tmp_path / "out")
+    inputs = {key: each.double() for key, each in inputs.items()}
+    (result,) = generated.forward([stage.double()], inputs).values()
+    weights = {key: parameter.detach() for key, parameter in stage.named_parameters()}
+    wanted = formula(form, inputs["x"], inputs["seen_keys"], weights)
+    torch.testing.assert_close(result, wanted, rtol=1e-9, atol=1e-9)
+
+
 def test_another_formula_is_found_out(tmp_path: Path) -> None:
     inputs = data()
     stages, _ = generated.emitted(write(FORMS["causal"], tmp_path / "m.onnx"), tmp_path / "out")
