@@ -1,10 +1,10 @@
-// Tensors whose elements follow from their index: positions, and conditions on positions. Masks of
-// long sequences are such tensors, and too large for their elements to be computed at import.
+// Elements that follow from their index: positions, and conditions on positions.
 #pragma once
 
-#include "ir/onnx/fold/Evaluation.h"
+#include "ir/onnx/read/ModelFile.h"
 
-#include <map>
+#include "llvm/ADT/ArrayRef.h"
+
 #include <optional>
 
 namespace heterplan {
@@ -23,28 +23,46 @@ struct IndexedValues {
   llvm::SmallVector<AffineValues, 1> parts;
 };
 
-/// Works out tensors of one evaluation of a graph.
-class IndexedTensors {
-public:
-  /// Both outlive this, and the nodes of `graph` stay in their places.
-  IndexedTensors(const Graph &graph, const GraphEvaluation &evaluation);
+/// Arithmetic of such tensors. It gives nothing where the elements of a result do not follow from
+/// their index, or are larger than 2^24.
+namespace indexed {
 
-  /// The elements of `id`; nothing where they are not known to follow from their index.
-  std::optional<IndexedValues> valuesOf(TensorId id);
-  /// Whether the last axes of `id` are `length` queries and `length` keys, and its elements are
-  /// `shown` exactly for the keys up to the query's own.
-  bool isTriangle(TensorId id, int64_t length, bool shown);
+using Values = std::optional<IndexedValues>;
 
-private:
-  friend class IndexedOperator;
-
-  const Sizes *dimsOf(TensorId id) const;
-  std::optional<IndexedValues> compute(TensorId id);
-
-  const GraphEvaluation &evaluation;
-  std::vector<const GraphNode *> producers; // by tensor
-  std::map<TensorId, std::optional<IndexedValues>> known;
-  int depth = 0; // of the operators that are being worked out
+struct Range {
+  int64_t least = 0, most = 0;
 };
 
+/// The range of `part` over `dims`.
+std::optional<Range> rangeOf(const AffineValues &part, const Sizes &dims);
+AffineValues constantOf(int64_t value, size_t rank);
+bool isConstant(const AffineValues &part);
+/// a · `factor` + b
+AffineValues sum(AffineValues a, int64_t factor, const AffineValues &b);
+/// 0 where the key, on the last axis, is the own one of the query, on the axis before; less behind
+/// it.
+AffineValues upToOwn(size_t rank);
+
+IndexedValues conditionOf(Sizes dims, bool holds);
+/// The elements of `data`.
+Values ofData(const TensorData &data);
+/// `values` without parts that always hold. A condition that never holds has one part alone.
+Values simplified(IndexedValues values);
+/// The element of `values`, if all are equal.
+std::optional<int64_t> onlyNumber(const IndexedValues &values);
+
+/// `values` with axes of one element put in or taken out, so that they have `dims`.
+Values reshaped(const IndexedValues &values, const Sizes &dims);
+Values transposed(const IndexedValues &values, llvm::ArrayRef<int64_t> order);
+Values broadcastTo(const IndexedValues &values, const Sizes &dims);
+/// The elements of `values` as elements of type `type`.
+Values cast(IndexedValues values, DataType type);
+/// The conditions that hold where those of `values` do not.
+Values negated(IndexedValues values);
+/// The condition that the comparison `op` makes of numbers of equal dimensions.
+Values compare(llvm::StringRef op, const IndexedValues &a, const IndexedValues &b);
+/// The condition that the comparison `op` makes of conditions, which are 0 or 1, and a number.
+Values compareWithNumber(llvm::StringRef op, const IndexedValues &conditions, int64_t number);
+
+} // namespace indexed
 } // namespace heterplan

@@ -2,7 +2,7 @@
 
 #include "ir/NodeAttributes.h"
 #include "ir/onnx/fold/FoldingSupport.h"
-#include "ir/onnx/fold/IndexedValues.h"
+#include "ir/onnx/fold/IndexedTensors.h"
 #include "ir/onnx/normalize/Origins.h"
 #include "ir/onnx/read/FreshNames.h"
 
@@ -10,7 +10,7 @@
 
 #include <cmath>
 #include <map>
-#include <tuple>
+#include <utility>
 
 using namespace llvm;
 
@@ -212,8 +212,8 @@ private:
   std::vector<IndexedTensors> indexed; // by evaluation
   Origins origins;
   FreshNames names;
-  /// By values, whether they show keys and the length: what isTriangle() found. Layers share masks.
-  std::map<std::tuple<TensorId, bool, int64_t>, bool> triangles;
+  /// The findings of isTriangle(), by tensor and length. Layers share masks.
+  std::map<std::pair<TensorId, int64_t>, bool> triangles;
 
   /// The nodes that stand for `product`; none where a mask has no form that Attention takes.
   std::vector<GraphNode> fuse(const GraphNode &product, const Attention &found) {
@@ -303,68 +303,51 @@ private:
     return id;
   }
 
-  // ---- masks whose values are known
-
-  /// Whether element `at` lets a query see a key; nothing if it is neither.
-  using Shows = function_ref<std::optional<bool>(const TensorData &data, int64_t at)>;
+  // ---- masks whose values are known, or follow from positions
 
   /// Whether each of `length` queries sees the keys up to its own and no others.
   bool isCausal(const Mask &mask, int64_t length) {
     if (length < 2)
       return false;
-    TensorId condition = mask.condition;
-    while (const GraphNode *expand =
-               condition == noTensor ? nullptr : origins.made(condition, "Expand"))
-      condition = expand->inputs[0];
-    auto ofCondition = [&](const TensorData &data, int64_t at) {
-      return std::optional((folding::loadInteger(data, at) != 0) == mask.shown);
-    };
-    auto ofAdded = [](const TensorData &data, int64_t at) {
-      const double value = folding::loadReal(data, at);
-      return value == 0        ? std::optional(true)
-             : value <= hidden ? std::optional(false)
-                               : std::nullopt;
-    };
-    auto isKnown = [&](TensorId id, bool shown, DataType type, Shows shows) {
-      auto [found, isNew] = triangles.try_emplace({id, shown, length});
+    if (mask.added != noTensor) {
+      auto [found, isNew] = triangles.try_emplace({mask.added, length});
       if (isNew)
-        found->second = isTriangle(id, length, type, shows);
-      return found->second;
-    };
-    return (condition != noTensor && isKnown(condition, mask.shown, DataType::Bool, ofCondition)) ||
-           (condition != noTensor && isIndexed(condition, length, mask.shown)) ||
-           (mask.added != noTensor &&
-            isKnown(mask.added, true, graph.tensors[mask.added].type, ofAdded));
+        found->second = isTriangle(mask.added, length);
+      if (found->second)
+        return true;
+    }
+    TensorId condition = mask.condition;
+    while (const GraphNode *expand = origins.made(condition, "Expand"))
+      condition = expand->inputs[0];
+    return condition != noTensor && !indexed.empty() && all_of(indexed, [&](IndexedTensors &each) {
+             return each.isTriangle(condition, length, mask.shown);
+           });
   }
 
-  /// Whether the condition `id` follows from positions, at each batch, and lets each query see so.
-  bool isIndexed(TensorId id, int64_t length, bool shown) {
-    return !indexed.empty() && all_of(indexed, [&](IndexedTensors &each) {
-      return each.isTriangle(id, length, shown);
-    });
-  }
-
-  /// Whether the values of `id` are known, at each batch, and let each query see so.
-  bool isTriangle(TensorId id, int64_t length, DataType type, Shows shows) const {
+  /// Whether the values of `id`, which is added, are known, at each batch, and let each query see
+  /// so.
+  bool isTriangle(TensorId id, int64_t length) const {
     const GraphTensor &tensor = graph.tensors[id];
     if (tensor.role == TensorRole::Constant)
-      return tensor.data && isTriangle(*tensor.data, length, type, shows);
+      return tensor.data && isTriangle(*tensor.data, length, tensor.type);
     const auto index = static_cast<size_t>(id);
     return !evaluations.empty() && all_of(evaluations, [&](const GraphEvaluation &each) {
       return index < each.types.size() && each.values[index] && !each.assumed[index] &&
-             isTriangle(*each.values[index], length, type, shows);
+             isTriangle(*each.values[index], length, tensor.type);
     });
   }
 
-  static bool isTriangle(const TensorData &data, int64_t length, DataType type, Shows shows) {
+  static bool isTriangle(const TensorData &data, int64_t length, DataType type) {
     const size_t rank = data.shape.size();
     if (data.type != type || !folding::isComputable(type) || rank < 2 ||
         data.shape[rank - 1] != length || data.shape[rank - 2] != length || data.bytes.empty())
       return false;
     const auto count = static_cast<int64_t>(data.bytes.size()) / sizeOf(type);
-    for (int64_t at = 0; at < count; ++at)
-      if (shows(data, at) != std::optional(at % length <= at / length % length))
+    for (int64_t at = 0; at < count; ++at) {
+      const double value = folding::loadReal(data, at);
+      if (at % length <= at / length % length ? value != 0 : !(value <= hidden))
         return false;
+    }
     return true;
   }
 };

@@ -1,4 +1,4 @@
-#include "ir/onnx/fold/IndexedValues.h"
+#include "ir/onnx/fold/IndexedTensors.h"
 
 #include "ir/onnx/fold/FoldingSupport.h"
 
@@ -211,7 +211,7 @@ private:
   }
 };
 
-TEST(IndexedValues, RandomOperatorsAreAsFolded) {
+TEST(IndexedTensors, RandomOperatorsAreAsFolded) {
   int all = 0, told = 0;
   for (int seed = 0; seed < 300; ++seed) {
     RandomProgram program(seed);
@@ -236,7 +236,7 @@ TensorId mask(Program &program, const std::string &comparison, int64_t length, i
   return program.apply(comparison, {keys, queries}, DataType::Bool, {length, length});
 }
 
-TEST(IndexedValues, TrianglesOfMasks) {
+TEST(IndexedTensors, TrianglesOfMasks) {
   Program program;
   EXPECT_TRUE(program.isTriangle(mask(program, "LessOrEqual", 9), 9));
   EXPECT_TRUE(program.isTriangle(mask(program, "Less", 9, 1), 9));
@@ -250,7 +250,7 @@ TEST(IndexedValues, TrianglesOfMasks) {
 }
 
 /// Exporters compare a triangle of ones with 0, or take it from 1.
-TEST(IndexedValues, ConditionsAsNumbers) {
+TEST(IndexedTensors, ConditionsAsNumbers) {
   Program program;
   const TensorId ones = program.leaf(DataType::Int64, {2, 2}, {1, 1, 1, 1});
   const TensorId low =
@@ -274,7 +274,7 @@ TEST(IndexedValues, ConditionsAsNumbers) {
 }
 
 /// Long documents see windows: the keys of a window are not all keys up to the query's own.
-TEST(IndexedValues, AWindowIsNoTriangle) {
+TEST(IndexedTensors, AWindowIsNoTriangle) {
   Program program;
   const TensorId causal = mask(program, "LessOrEqual", 9);
   const TensorId window = mask(program, "Greater", 9, -4);
@@ -285,15 +285,18 @@ TEST(IndexedValues, AWindowIsNoTriangle) {
   EXPECT_TRUE(program.isTriangle(program.apply("And", {causal, wide}, DataType::Bool, {9, 9}), 9));
 }
 
-TEST(IndexedValues, UncertainShapesAndValuesTellNothing) {
+TEST(IndexedTensors, UncertainShapesAndValuesTellNothing) {
   Program program;
   const TensorId causal = mask(program, "LessOrEqual", 9);
   program.typeOf(causal).dynamic = true;
   EXPECT_FALSE(program.isTriangle(causal, 9));
   EXPECT_FALSE(program.check(program.leaf(DataType::Int64, {2}, {0, int64_t(1) << 30})));
+  constexpr int64_t most = std::numeric_limits<int64_t>::max();
+  EXPECT_FALSE(program.check(program.leaf(DataType::Int64, {2}, {-5, most}))); // a step overflows
+  EXPECT_FALSE(program.check(program.leaf(DataType::Int64, {2}, {most, -5})));
 }
 
-TEST(IndexedValues, CoordinatesOfExporters) {
+TEST(IndexedTensors, CoordinatesOfExporters) {
   Program program; // positions[batch, token] of [1, 1, 5] tokens
   const TensorId data = program.leaf(DataType::Int64, {1, 5}, {0, 1, 2, 3, 4});
   const TensorId batch = program.leaf(DataType::Int64, {5, 1}, {0, 0, 0, 0, 0});
