@@ -27,7 +27,8 @@ struct CompileOptions {
   bool force = false, json = false, verbose = false, pareto = false;
   bool overlapGradReduce = false;
   bool overlapTransfers = false;
-  /// Layers are those of a search for the degree of each stage, as a plan that is read has them.
+  /// Whether the plan that is read comes from a search for the degree of each stage, which divides
+  /// the layers at other places.
   bool dividesByStage = false;
   bool noWeights = false; // they stay in the files of the model
 };

@@ -107,7 +107,7 @@ private:
   bool isSolved(const Interval &interval) const;
 
   // LagrangianAscent.cpp
-  /// What a step of `sharpen` does in an interval: its work, and a placement that it met, if any.
+  /// The work of a step of `sharpen` in an interval, and a placement that it met, if any.
   struct Sharpened {
     int64_t work = 0;
     ArcPath path = {};
