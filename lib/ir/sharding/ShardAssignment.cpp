@@ -1,11 +1,15 @@
 #include "ir/sharding/ShardAssignment.h"
 
+#include "ir/sharding/TensorUses.h"
+
+#include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <numeric>
+#include <unordered_map>
 
 using namespace llvm;
 
@@ -31,41 +35,13 @@ Seconds storedTime(const ShardProblem &problem, TensorId id, const ShardState &s
   return size * problem.machine.parameterPasses / problem.machine.memory;
 }
 
-/// Facts of a tensor that the search needs: its states, its needs and the times between them.
-struct TensorTable {
-  std::vector<ShardState> origins;
-  std::vector<ShardNeed> needs;
-  std::vector<int> lastSteps;                  // by need: the last step that has it
-  std::vector<std::vector<double>> fromOrigin; // [origin][need]
-  std::vector<std::vector<double>> fromNeed;   // [need][need]
-  std::vector<double> stored;                  // by origin
-  int firstUse = -1, lastUse = -1;             // steps
-
-  int origin(const ShardState &state) {
-    auto found = find(origins, state);
-    if (found == origins.end())
-      found = origins.insert(origins.end(), state);
-    return static_cast<int>(found - origins.begin());
+/// The numbers of the uses of the live tensors.
+using LabelKey = SmallVector<uint16_t, 8>;
+struct HashOfKey {
+  size_t operator()(const LabelKey &key) const {
+    return hash_combine_range(key.begin(), key.end());
   }
-  int need(const ShardNeed &need, int step) {
-    auto found = find(needs, need);
-    if (found == needs.end()) {
-      found = needs.insert(needs.end(), need);
-      lastSteps.push_back(step);
-    }
-    lastSteps[found - needs.begin()] = step;
-    return static_cast<int>(found - needs.begin());
-  }
-  bool single() const { return firstUse == lastUse; }
 };
-
-/// The state of a tensor that is in use: how it was made, and which needs are met.
-struct LiveTensor {
-  uint16_t origin = 0;
-  uint32_t met = 0;
-  auto operator<=>(const LiveTensor &) const = default;
-};
-using LabelKey = std::vector<LiveTensor>;
 
 /// A node, or the end of the model, which needs its outputs.
 struct Step {
@@ -113,7 +89,7 @@ private:
   const ShardProblem &problem;
   const Graph &graph;
   AssignmentLimits limits;
-  std::vector<TensorTable> tables;
+  std::vector<TensorUses> tables;
   std::vector<Step> steps;
   std::vector<TensorId> live;             // the tensors of the keys
   std::vector<LabelKey> keys;             // of the last labels
@@ -134,12 +110,7 @@ private:
     steps.push_back(std::move(end));
   }
 
-  void use(TensorId id) {
-    int step = static_cast<int>(steps.size());
-    if (tables[id].firstUse < 0)
-      tables[id].firstUse = step;
-    tables[id].lastUse = step;
-  }
+  void use(TensorId id) { tables[id].lastUse = static_cast<int>(steps.size()); }
 
   void addNode(size_t index) {
     const GraphNode &node = graph.nodes[index];
@@ -171,7 +142,7 @@ private:
 
   void fillTables() {
     for (size_t i = 0; i < tables.size(); ++i) {
-      TensorTable &table = tables[i];
+      TensorUses &table = tables[i];
       const GraphTensor &tensor = graph.tensors[i];
       if (isChosen(tensor.role)) {
         table.origin({});
@@ -200,36 +171,6 @@ private:
       for (const ShardNeed &need : table.needs)
         table.fromNeed.push_back(timesFrom(need));
     }
-  }
-
-  /// The time that a need takes.
-  static double timeOf(const TensorTable &table, const LiveTensor &tensor, int need) {
-    if (tensor.met >> need & 1)
-      return 0;
-    double time = table.fromOrigin[tensor.origin][need];
-    for (size_t other = 0; other < table.needs.size(); ++other)
-      if (tensor.met >> other & 1)
-        time = std::min(time, table.fromNeed[other][need]);
-    return time;
-  }
-
-  /// Meets a need, and returns the time that it takes.
-  static double meet(const TensorTable &table, LiveTensor &tensor, int need) {
-    const double time = timeOf(table, tensor, need);
-    tensor.met |= uint32_t(1) << need;
-    return time;
-  }
-
-  /// How much longer later needs of `tensor` take at most than those of `other`. Whichever needs
-  /// are met before, each of them takes the same from these.
-  static double excess(const TensorTable &table, const LiveTensor &tensor, const LiveTensor &other,
-                       int step) {
-    double sum = 0;
-    for (size_t need = 0; need < table.needs.size() && tensor != other; ++need)
-      if (table.lastSteps[need] > step)
-        sum += std::max(0.0, timeOf(table, tensor, static_cast<int>(need)) -
-                                 timeOf(table, other, static_cast<int>(need)));
-    return sum;
   }
 
   /// A step of the search at hand: tensors of the keys after it, and where they come from.
@@ -269,7 +210,7 @@ private:
 
   void advance(int index) {
     Transition t = transitionOf(index);
-    std::map<LabelKey, int> byKey;
+    std::unordered_map<LabelKey, int, HashOfKey> byKey;
     std::vector<LabelKey> nextKeys;
     std::vector<Label> next;
     const Step &step = steps[index];
@@ -310,20 +251,21 @@ private:
   }
 
   LabelKey extend(const Step &step, const Transition &t, const LabelKey &from,
-                  const std::vector<int> &origins, int choice, Label &label) const {
+                  const std::vector<int> &origins, int choice, Label &label) {
     const Step::Option &option = step.options[choice];
     LabelKey all = from;
-    all.resize(t.all.size());
+    for (size_t i = from.size(); i < t.all.size(); ++i)
+      all.push_back(tables[t.all[i]].made(0));
     for (size_t i = 0; i < origins.size(); ++i) {
-      all[from.size() + i].origin = static_cast<uint16_t>(origins[i]);
+      all[from.size() + i] = tables[t.beginning[i]].made(origins[i]);
       label.stored.emplace_back(t.beginning[i], origins[i]);
       label.time += tables[t.beginning[i]].stored[origins[i]];
     }
     label.time += option.time;
     for (size_t i = 0; i < step.uses.size(); ++i)
-      label.time += meet(tables[step.uses[i]], all[t.usePlace[i]], option.needs[i]);
+      label.time += tables[step.uses[i]].meet(all[t.usePlace[i]], option.needs[i]);
     for (size_t i = 0; i < step.makes.size(); ++i)
-      all[t.makePlace[i]].origin = static_cast<uint16_t>(option.origins[i]);
+      all[t.makePlace[i]] = tables[step.makes[i]].made(option.origins[i]);
     LabelKey key;
     for (int place : t.nextPlace)
       key.push_back(all[place]);
@@ -332,16 +274,18 @@ private:
 
   /// Whether every way to go on from `key` takes as long from `label`, whose time is shorter, and
   /// with which the needs that remain take longer by less.
-  bool isDominated(int step, const Label &label, const LabelKey &key, const Label &by,
-                   const LabelKey &byKey) const {
+  bool isDominated(const Label &label, const LabelKey &key, const Label &by,
+                   const LabelKey &byKey) {
     double time = by.time - slack;
     for (size_t i = 0; i < live.size() && time <= label.time; ++i)
-      time += excess(tables[live[i]], byKey[i], key[i], step);
+      time += tables[live[i]].excess(byKey[i], key[i]);
     return time <= label.time;
   }
 
   /// Drops dominated labels, and those of the longest times beyond the limit.
   void keep(int step, std::vector<Label> &next, std::vector<LabelKey> &nextKeys) {
+    for (TensorId id : live)
+      tables[id].compareAfter(step);
     std::vector<int> order(next.size());
     std::iota(order.begin(), order.end(), 0);
     stable_sort(order, [&](int a, int b) { return next[a].time < next[b].time; });
@@ -350,7 +294,7 @@ private:
     for (int i : order) {
       bool dominated = false;
       for (size_t k = 0; k < kept.size() && k < comparedLabels && !dominated; ++k)
-        dominated = isDominated(step, next[i], nextKeys[i], kept[k], keptKeys[k]);
+        dominated = isDominated(next[i], nextKeys[i], kept[k], keptKeys[k]);
       if (dominated)
         continue;
       if (static_cast<int>(kept.size()) == limits.labels) {
