@@ -55,6 +55,7 @@ Expected<SearchOutcome> compareWithBursts(const Problem &problem, StringRef stra
     return pipeline.takeError();
   SearchOutcome outcome = isBetter(*burst, *pipeline) ? *burst : *pipeline;
   outcome.termination = endingOf(*burst, *pipeline);
+  outcome.isFirstLook = burst->isFirstLook || pipeline->isFirstLook;
   if (outcome.plan) {
     // A pipeline keeps no limit on the amplification: its other requirements are what it states.
     outcome.plan->requestedSchedule = problem.request.schedule;

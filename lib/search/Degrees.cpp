@@ -78,21 +78,100 @@ private:
   int64_t work = 0;
 };
 
-} // namespace
+/// The parts of the time that is left for a first look, and for the first of several searches.
+constexpr double lookShare = 0.06, firstShare = 0.6;
 
-Expected<BestDegree> bestOfDegrees(size_t degrees, Objective objective, const Deadline &deadline,
-                                   const std::atomic<bool> *stop, DegreeSearch search) {
-  AllDegrees all(objective);
-  auto stopped = [&] { return stop && *stop; };
-  for (size_t next = 0; next < degrees && (all.isEmpty() || !stopped()); ++next) {
-    Expected<std::optional<SearchOutcome>> outcome =
-        search(next, deadline.part(1.0 / double(degrees - next)), all.toBeat());
+class DegreeSearches {
+public:
+  DegreeSearches(Objective objective, const Deadline &deadline, const std::atomic<bool> *stop,
+                 DegreeSearch search)
+      : maximise(objective == Objective::Throughput), all(objective), deadline(deadline),
+        stop(stop), search(search) {}
+
+  /// Looks at `degree`, which leaves it to a whole search unless it is ended.
+  Error look(size_t degree) {
+    if (stopped()) {
+      waiting.push_back({degree, std::nullopt});
+      return Error::success();
+    }
+    const Deadline until = deadline.part(lookShare);
+    auto outcome = search(degree, {until, better(all.toBeat(), seen), /*firstLook=*/true});
     if (!outcome)
       return outcome.takeError();
-    if (*outcome)
-      all.add(next, std::move(**outcome));
+    if (!*outcome)
+      return Error::success();
+    const std::optional<Plan> &plan = (*outcome)->plan;
+    if (!(*outcome)->isFirstLook && !(until.isLimited() && until.passed()))
+      all.add(degree, std::move(**outcome));
+    else
+      addWaiting(degree, plan ? std::optional(plan->objectiveValue) : std::nullopt);
+    return Error::success();
   }
-  return all.take(!stopped());
+
+  void addWaiting(size_t degree, std::optional<double> value) {
+    waiting.push_back({degree, value});
+    seen = better(seen, value);
+  }
+
+  /// Searches the degrees that wait, those with the best plans first.
+  Error searchWaiting() {
+    stable_sort(waiting, [&](const Waiting &a, const Waiting &b) {
+      return a.value && (!b.value || (a.value != b.value && better(a.value, b.value) == a.value));
+    });
+    for (size_t next = 0; next < waiting.size() && (all.isEmpty() || !stopped()); ++next) {
+      const size_t left = waiting.size() - next;
+      const double share = next == 0 && left > 1 ? firstShare : 1 / double(left);
+      auto outcome = search(waiting[next].degree, {deadline.part(share), all.toBeat()});
+      if (!outcome)
+        return outcome.takeError();
+      if (*outcome)
+        all.add(waiting[next].degree, std::move(**outcome));
+    }
+    waiting.clear();
+    return Error::success();
+  }
+
+  BestDegree take() { return all.take(!stopped()); }
+
+private:
+  struct Waiting {
+    size_t degree;
+    std::optional<double> value; // of the plan that a first look found
+  };
+
+  bool stopped() const { return stop && *stop; }
+
+  std::optional<double> better(std::optional<double> a, std::optional<double> b) const {
+    return !a || !b ? (a ? a : b) : maximise ? std::max(*a, *b) : std::min(*a, *b);
+  }
+
+  bool maximise;
+  AllDegrees all;
+  std::vector<Waiting> waiting;
+  std::optional<double> seen; // the best value of those that wait
+  Deadline deadline;
+  const std::atomic<bool> *stop;
+  DegreeSearch search;
+};
+
+} // namespace
+
+Expected<BestDegree> bestOfDegrees(size_t degrees, bool lastIsWhole, Objective objective,
+                                   const Deadline &deadline, const std::atomic<bool> *stop,
+                                   DegreeSearch search) {
+  DegreeSearches searches(objective, deadline, stop, search);
+  const size_t single = lastIsWhole ? degrees - 1 : degrees;
+  for (size_t degree = 0; degree < single; ++degree)
+    if (Error error = searches.look(degree))
+      return error;
+  if (Error error = searches.searchWaiting())
+    return error;
+  if (lastIsWhole) {
+    searches.addWaiting(degrees - 1, std::nullopt);
+    if (Error error = searches.searchWaiting())
+      return error;
+  }
+  return searches.take();
 }
 
 } // namespace heterplan

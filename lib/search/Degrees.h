@@ -15,16 +15,23 @@ struct BestDegree {
   SearchOutcome outcome;
 };
 
-/// Searches with a degree until a deadline, for a plan that beats `toBeat` if there is such a value
-/// (SearchOptions::toBeat). Returns nothing if there are no plans of the degree, as where no node
+/// The limits of a search with a degree: SearchOptions of the same names.
+struct DegreeEffort {
+  Deadline deadline;
+  std::optional<double> toBeat;
+  bool firstLook = false;
+};
+/// Searches with a degree. Returns nothing if there are no plans of the degree, as where no node
 /// has enough devices.
 using DegreeSearch = llvm::function_ref<llvm::Expected<std::optional<SearchOutcome>>(
-    size_t degree, const Deadline &deadline, std::optional<double> toBeat)>;
+    size_t degree, const DegreeEffort &effort)>;
 
-/// Searches with `degrees` degrees, one after another, and shares the time until `deadline` evenly
-/// among those that are left. `stop`, which may be null, ends the searches; what was not searched
-/// is not proven. Fails as `search` does, which must return an outcome for one degree at least.
-llvm::Expected<BestDegree> bestOfDegrees(size_t degrees, Objective objective,
+/// Searches with `degrees` degrees, one after another: after a first look at each, that with the
+/// best plan so far comes first, and the others have to beat its plan. `lastIsWhole`: the last one
+/// is searched after all others, without a first look. `stop`, which may be null, ends the
+/// searches; what was not searched is not proven. Fails as `search` does, which must return an
+/// outcome for one degree at least.
+llvm::Expected<BestDegree> bestOfDegrees(size_t degrees, bool lastIsWhole, Objective objective,
                                          const Deadline &deadline, const std::atomic<bool> *stop,
                                          DegreeSearch search);
 

@@ -39,6 +39,8 @@ public:
         return labels;
       merge(*labels);
     }
+    if (best.isFirstLook)
+      return std::move(best);
     // Where the slowest stage alone does not set the throughput, learning has not improved on
     // labels and local search on any of the bundled models.
     int rounds = evaluator.rules.slowestDecides() ? 2 : 1;
@@ -87,6 +89,7 @@ private:
       best.bound = std::min(*best.bound, objective);
     if (isProof(other.termination))
       best.termination = other.termination;
+    best.isFirstLook |= other.isFirstLook;
     limited |= other.termination == Termination::Limit;
   }
 

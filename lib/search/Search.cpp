@@ -89,6 +89,7 @@ Expected<SearchOutcome> searchPlacements(const Problem &problem, size_t index,
     return solution.takeError();
   SearchOutcome outcome;
   outcome.termination = solution->termination;
+  outcome.isFirstLook = solution->isFirstLook;
   outcome.space =
       evaluator.space.searched(solution->leftOut, solution->termination == Termination::Infeasible);
   if (!solution->placement)

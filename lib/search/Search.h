@@ -51,6 +51,8 @@ struct SearchOptions {
   /// A value of Plan::objectiveValue that others have reached. A proof that no plan is better
   /// counts as one that there is none.
   std::optional<double> toBeat;
+  /// A strategy that looks at few cuts before it searches the others ends there.
+  bool firstLook = false;
   /// Threads of `auto`; the plan does not depend on it.
   int threads = 1;
   /// Most assignments of device types that a strategy which draws them sizes; 0: no such limit.
@@ -87,8 +89,9 @@ struct SearchOutcome {
   Termination termination = Termination::Limit;
   /// The plan is optimal, or there is none.
   bool isProven() const { return isProof(termination); }
-  SearchedSpace space; // what a proof is about
-  int64_t work = 0;    // of the search, as SearchOptions::workLimit counts it
+  SearchedSpace space;      // what a proof is about
+  int64_t work = 0;         // of the search, as SearchOptions::workLimit counts it
+  bool isFirstLook = false; // a whole search may find more (SearchOptions::firstLook)
 };
 
 struct StrategyInfo {

@@ -317,13 +317,15 @@ public:
       return known.takeError();
     const Deadline deadline =
         deadlineOfSearches(known->inputs.searching.deadline, known->inputs.problem);
+    mostWork = known->inputs.searching.workLimit;
     tried.resize(degrees.size());
     tried[sure] = std::move(*known);
-    auto searchOne = [&](size_t degree, const Deadline &until, std::optional<double> toBeat) {
-      return planOne(degree, until, toBeat);
+    auto searchOne = [&](size_t degree, const DegreeEffort &effort) {
+      return planOne(degree, effort);
     };
     Expected<BestDegree> best =
-        bestOfDegrees(degrees.size(), sources.request.objective, deadline, &interrupted, searchOne);
+        bestOfDegrees(degrees.size(), endsWithAny(), sources.request.objective, deadline,
+                      &interrupted, searchOne);
     if (!best)
       return best.takeError();
     auto &[own, inputs] = *tried[best->index];
@@ -342,16 +344,19 @@ private:
 
   bool endsWithAny() const { return degrees.back() == anyDegree; }
 
-  Expected<std::optional<SearchOutcome>> planOne(size_t index, const Deadline &until,
-                                                 std::optional<double> toBeat) {
+  Expected<std::optional<SearchOutcome>> planOne(size_t index, const DegreeEffort &effort) {
     if (!tried[index] && !mayHave(index))
       return std::nullopt;
     OfDegree &own = *tried[index];
-    own.inputs.searching.deadline = until;
-    own.inputs.searching.toBeat = toBeat;
+    SearchOptions &searching = own.inputs.searching;
+    searching.deadline = effort.deadline;
+    searching.toBeat = effort.toBeat;
+    searching.firstLook = effort.firstLook;
+    searching.workLimit = mostWork;
     if (endsWithAny() && degrees[index] != anyDegree)
-      own.inputs.searching.workLimit = int64_t(double(own.inputs.searching.workLimit) * shareOfOne);
+      searching.workLimit = int64_t(double(mostWork) * shareOfOne);
     Expected<SearchOutcome> outcome = plan(own.inputs, own.options);
+    searching.firstLook = false;
     if (!outcome)
       return outcome.takeError();
     return std::optional(std::move(*outcome));
@@ -373,6 +378,7 @@ private:
   PlanningSources sources;
   std::vector<int> degrees;
   std::vector<std::optional<OfDegree>> tried; // by degree
+  int64_t mostWork = 0;                       // of a search
 };
 
 Expected<ExitStatus> compileOnce(Inputs inputs, const CompileOptions &options) {

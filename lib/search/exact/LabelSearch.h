@@ -42,6 +42,8 @@ public:
   /// Cases begin from the multipliers of `other`, a search over fewer cuts, which outlives this.
   /// Call it first.
   void startFrom(const LabelSearch &other) { coarser = &other; }
+  /// Searches with this number of micro-batches alone. Call it first.
+  void keepOnly(int microBatches) { only = microBatches; }
   /// Improves a plan, if there is one.
   using Improver = std::function<std::optional<Placement>(const std::optional<Placement> &)>;
   /// The plan is improved once, where the bounds of the cases do not prove it. Call it first.
@@ -140,6 +142,7 @@ private:
   /// Bounds with their indices into SearchSpace::microBatches, the least first.
   std::vector<std::pair<double, int>> order;
   const LabelSearch *coarser = nullptr; // over fewer cuts
+  std::optional<int> only;              // the only number of micro-batches
   Improver improve;                     // none: plans stay as they are
   PathTable paths;
 

@@ -189,6 +189,8 @@ void LabelSearch::boundByBlocks() {
   blockBoundedFor = ofInterest();
   if (isFirst)
     order = CountBounds(evaluator, /*wholeModelGroups=*/false).inOrder();
+  if (only)
+    llvm::erase_if(order, [&](auto &each) { return space.microBatches[each.second] != *only; });
   const BlockBounds bounds(evaluator, options.tuning, /*wholeModelGroups=*/false);
   BlockStarts near;
   for (size_t begin = 0, end = 0; end < order.size() && order[end].first < cutoff(); begin = end) {

@@ -14,6 +14,7 @@ struct Solution {
   Termination termination = Termination::Limit;
   /// Parts of the evaluator's space that the strategy omitted, as messages.
   std::vector<std::string> leftOut = {};
+  bool isFirstLook = false; // of SearchOptions::firstLook, where there is more to search
 };
 
 /// The best placement that Greedy finds; LabelSetting starts from it.

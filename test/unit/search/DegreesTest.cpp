@@ -29,26 +29,49 @@ SearchOutcome withoutPlan(Termination termination) {
 struct Searched {
   BestDegree best;
   std::vector<double> toBeat; // 0: nothing
-  size_t searches = 0;
+  std::vector<size_t> order;  // of whole searches
+  std::vector<size_t> looks;
+  size_t searches() const { return order.size() + looks.size(); }
 };
 
-/// Searches with degrees that have these outcomes. The user interrupts search `interruption`.
-Searched searched(std::vector<std::optional<SearchOutcome>> outcomes, size_t interruption = 100,
-                  Objective objective = Objective::Cost) {
+struct Case {
+  std::optional<SearchOutcome> whole, look = whole;
+};
+
+/// The case of a degree whose first look finds a plan of this value.
+Case seen(double value, SearchOutcome whole) {
+  SearchOutcome look = found(value, 0);
+  look.isFirstLook = true;
+  return {std::move(whole), std::move(look)};
+}
+
+/// Searches with degrees of these cases. The user interrupts the search with degree
+/// `interruption`.
+Searched searched(std::vector<Case> cases, size_t interruption = 100,
+                  Objective objective = Objective::Cost, bool lastIsWhole = false) {
   std::atomic<bool> stop = false;
   Searched result;
-  auto best = bestOfDegrees(outcomes.size(), objective, Deadline(), &stop,
-                            [&](size_t degree, const Deadline &, std::optional<double> toBeat)
+  auto best = bestOfDegrees(cases.size(), lastIsWhole, objective, Deadline(), &stop,
+                            [&](size_t degree, const DegreeEffort &effort)
                                 -> llvm::Expected<std::optional<SearchOutcome>> {
-                              ++result.searches;
-                              result.toBeat.push_back(toBeat.value_or(0));
+                              (effort.firstLook ? result.looks : result.order).push_back(degree);
+                              result.toBeat.push_back(effort.toBeat.value_or(0));
                               stop = stop || degree == interruption;
-                              return outcomes[degree];
+                              return effort.firstLook ? cases[degree].look : cases[degree].whole;
                             });
   EXPECT_TRUE(bool(best));
   if (best)
     result.best = std::move(*best);
   return result;
+}
+
+/// Whose first looks are whole searches.
+Searched searched(std::vector<std::optional<SearchOutcome>> outcomes, size_t interruption = 100,
+                  Objective objective = Objective::Cost) {
+  std::vector<Case> cases;
+  for (auto &outcome : outcomes)
+    cases.push_back({outcome});
+  return searched(std::move(cases), interruption, objective);
 }
 
 TEST(Degrees, KeepsTheBestPlanWithTheBoundOfAll) {
@@ -87,21 +110,21 @@ TEST(Degrees, HasNoBoundIfASearchHasNone) {
 
 TEST(Degrees, PassesOverADegreeWithoutPlans) {
   Searched some = searched({std::nullopt, found(3, 3), std::nullopt, found(1, 1)});
-  EXPECT_EQ(some.searches, 4u);
+  EXPECT_EQ(some.searches(), 4u);
   EXPECT_EQ(some.best.index, 3u);
   EXPECT_TRUE(some.best.outcome.plan->optimal);
 }
 
 TEST(Degrees, GoesOnAfterAnInterruptionUntilADegreeHasPlans) {
   Searched some = searched({std::nullopt, found(3, 3), found(1, 1)}, 0);
-  EXPECT_EQ(some.searches, 2u);
+  EXPECT_EQ(some.searches(), 2u);
   EXPECT_EQ(some.best.index, 1u);
   EXPECT_FALSE(some.best.outcome.plan->optimal);
 }
 
 TEST(Degrees, ClaimsNothingAboutDegreesBehindAnInterruption) {
   Searched some = searched({found(3, 3), found(1, 1)}, 0);
-  EXPECT_EQ(some.searches, 1u);
+  EXPECT_EQ(some.searches(), 1u);
   EXPECT_FALSE(some.best.outcome.plan->optimal);
   EXPECT_EQ(some.best.outcome.plan->lowerBound, 0);
   EXPECT_NE(some.best.outcome.termination, Termination::Optimal);
@@ -112,7 +135,7 @@ TEST(Degrees, ProvesNoAbsenceOfPlansIfInterrupted) {
     Searched some = searched(
         {withoutPlan(Termination::Infeasible), withoutPlan(Termination::Infeasible), found(1, 1)},
         interruption);
-    EXPECT_EQ(some.searches, interruption + 1);
+    EXPECT_EQ(some.searches(), interruption + 1);
     EXPECT_FALSE(some.best.outcome.isProven());
     EXPECT_EQ(some.best.outcome.termination, Termination::Interrupted);
   }
@@ -134,15 +157,59 @@ TEST(Degrees, EachSearchHasToBeatTheBest) {
   EXPECT_TRUE(all.best.outcome.plan->optimal);
 }
 
+TEST(Degrees, SearchesTheBestOfTheFirstLooksFirst) {
+  const Searched all = searched({seen(6, found(6, 6)), seen(4, found(3, 3)), seen(5, found(5, 5))});
+  EXPECT_EQ(all.looks, (std::vector<size_t>{0, 1, 2}));
+  EXPECT_EQ(all.order, (std::vector<size_t>{1, 2, 0}));
+  EXPECT_EQ(all.toBeat, (std::vector<double>{0, 6, 4, 0, 3, 3}));
+  EXPECT_EQ(all.best.index, 1u);
+  EXPECT_TRUE(all.best.outcome.plan->optimal);
+  const Searched most =
+      searched({seen(6, found(6, 6)), seen(9, found(9, 9))}, 100, Objective::Throughput);
+  EXPECT_EQ(most.order, (std::vector<size_t>{1, 0}));
+}
+
+TEST(Degrees, SearchesDegreesWithoutAPlanAtFirstSightLast) {
+  SearchOutcome nothing = withoutPlan(Termination::Infeasible);
+  nothing.isFirstLook = true;
+  const Searched all = searched({{found(2, 2), nothing}, seen(4, found(3, 3))});
+  EXPECT_EQ(all.order, (std::vector<size_t>{1, 0}));
+  EXPECT_EQ(all.best.index, 0u);
+  EXPECT_EQ(all.best.outcome.plan->objectiveValue, 2);
+  EXPECT_TRUE(all.best.outcome.plan->optimal);
+}
+
+TEST(Degrees, SearchesNoDegreeAgainWhoseFirstLookSawAll) {
+  const Searched all = searched({seen(6, found(6, 6)), {found(5, 5)}});
+  EXPECT_EQ(all.order, (std::vector<size_t>{0}));
+  EXPECT_EQ(all.toBeat, (std::vector<double>{0, 6, 5}));
+  EXPECT_EQ(all.best.index, 1u);
+}
+
+TEST(Degrees, SearchesWhatIsWholeLastAndOnce) {
+  const Searched all = searched({seen(6, found(6, 6)), {found(5, 5)}, {found(4, 4)}}, 100,
+                                Objective::Cost, /*lastIsWhole=*/true);
+  EXPECT_EQ(all.looks, (std::vector<size_t>{0, 1}));
+  EXPECT_EQ(all.order, (std::vector<size_t>{0, 2}));
+  EXPECT_EQ(all.best.index, 2u);
+}
+
+TEST(Degrees, AFirstLookThatIsInterruptedProvesNothing) {
+  const Searched all = searched({seen(6, found(6, 6)), seen(4, found(3, 3))}, 0);
+  EXPECT_EQ(all.looks, (std::vector<size_t>{0}));
+  EXPECT_EQ(all.order, (std::vector<size_t>{0}));
+  EXPECT_FALSE(all.best.outcome.plan->optimal);
+  EXPECT_EQ(all.best.outcome.plan->lowerBound, 0);
+}
+
 TEST(Degrees, FailsAsASearchFails) {
-  auto best =
-      bestOfDegrees(2, Objective::Cost, Deadline(), nullptr,
-                    [](size_t degree, const Deadline &,
-                       std::optional<double>) -> llvm::Expected<std::optional<SearchOutcome>> {
-                      if (degree == 0)
-                        return found(1, 1);
-                      return Diagnostic(Diag::NoProfile, {"", 0, 0, ""}) << "no times";
-                    });
+  auto best = bestOfDegrees(
+      2, /*lastIsWhole=*/false, Objective::Cost, Deadline(), nullptr,
+      [](size_t degree, const DegreeEffort &) -> llvm::Expected<std::optional<SearchOutcome>> {
+        if (degree == 0)
+          return found(1, 1);
+        return Diagnostic(Diag::NoProfile, {"", 0, 0, ""}) << "no times";
+      });
   ASSERT_FALSE(bool(best));
   EXPECT_NE(toText(best.takeError()).find("no times"), std::string::npos);
 }

@@ -3,9 +3,12 @@
 #include "search/Search.h"
 #include "support/TwoLayers.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include "gtest/gtest.h"
 
 #include <atomic>
+#include <random>
 
 using namespace heterplan;
 
@@ -69,6 +72,79 @@ TEST_F(LabelSettingTest, endsWhenToldTo) {
   if (outcome.termination != Termination::Optimal) {
     EXPECT_EQ(outcome.termination, Termination::Interrupted);
   }
+}
+
+namespace {
+/// A chain of 80 layers of uneven times, of which a search first looks at 40 cuts, on six devices.
+struct LongChainTest : testing::Test {
+  static constexpr int layers = 80;
+  LayerGraph graph;
+  Cluster cluster = test::boxes(6, Seconds(1e-4));
+  ConstantCostModel costs;
+  Request request;
+
+  void fill(int seed) {
+    graph = {};
+    std::mt19937 random(seed);
+    for (int i = 0; i < layers; ++i) {
+      Layer layer;
+      layer.name = layer.signature = "l" + std::to_string(i);
+      layer.parameterBytes = Bytes(4000);
+      graph.layers.push_back(layer);
+      const Seconds time(1 + double(random() % 100) / 10);
+      costs.layer(layer.name, {time, time * 2, Seconds(0), Seconds(0.5)});
+    }
+    for (int i = 0; i + 1 < layers; ++i) {
+      LayerTensor tensor;
+      tensor.name = "t" + std::to_string(i);
+      tensor.producer = i;
+      tensor.consumers = {i + 1};
+      tensor.bytesPerSample = Bytes(1 + double(random() % 50));
+      graph.tensors.push_back(tensor);
+    }
+    request.globalBatch = Samples(48);
+  }
+  SearchOutcome solve(const SearchOptions &options) {
+    Problem problem = llvm::cantFail(Problem::create(graph, cluster, costs, request));
+    return llvm::cantFail(search(problem, "label-setting", options));
+  }
+};
+} // namespace
+
+TEST_F(LongChainTest, aFirstLookIsNoBetterThanASearchAndSaysSo) {
+  fill(0);
+  SearchOptions options;
+  const SearchOutcome whole = solve(options);
+  options.firstLook = true;
+  const SearchOutcome look = solve(options);
+  ASSERT_TRUE(whole.plan && look.plan);
+  EXPECT_FALSE(whole.isFirstLook);
+  EXPECT_TRUE(whole.plan->optimal);
+  EXPECT_TRUE(look.isFirstLook);
+  EXPECT_LE(look.plan->throughput, whole.plan->throughput);
+  EXPECT_FALSE(look.space.leftOut.empty());
+  EXPECT_LT(look.work, whole.work);
+}
+
+// With too many stages for all numbers of micro-batches, one number after another sees all cuts.
+TEST_F(LongChainTest, findsThePlanOverAllCutsThoughTheyAreTooMany) {
+  int best = 0;
+  for (int seed = 0; seed < 12; ++seed) {
+    fill(seed);
+    SearchOptions options;
+    const SearchOutcome whole = solve(options);
+    options.tuning.mostStages = 4000;
+    const SearchOutcome few = solve(options);
+    ASSERT_TRUE(whole.plan && few.plan);
+    ASSERT_TRUE(whole.plan->optimal);
+    EXPECT_LE(few.plan->throughput, whole.plan->throughput * (1 + 1e-9)) << "seed " << seed;
+    EXPECT_GE(few.plan->throughput, whole.plan->throughput * 0.99) << "seed " << seed;
+    EXPECT_TRUE(llvm::any_of(few.space.leftOut, [](const std::string &part) {
+      return llvm::StringRef(part).endswith(" of 79 cuts");
+    }));
+    best += few.plan->throughput > whole.plan->throughput * (1 - 1e-9);
+  }
+  EXPECT_EQ(best, 12);
 }
 
 TEST_F(LabelSettingTest, recomputesOnlyWhereItHasTo) {
