@@ -99,8 +99,9 @@ std::vector<HeterPsModel::Unit> HeterPsModel::unitsToFit(const Cluster &cluster,
   int most = static_cast<int>(std::min<int64_t>(cluster.deviceCount(type), batch.value()));
   std::vector<Unit> units;
   auto add = [&](int count) {
+    const DeviceGroup group{{{type, count}}};
     units.push_back({count, Samples((batch.value() + count - 1) / count),
-                     FastestPath(cluster, {{{type, count}}}, /*inNode=*/false)});
+                     FastestPath(cluster, group, /*inNode=*/false), allReduceCost(cluster, group)});
   };
   for (int k = 1; k < most; k *= 2)
     add(k);
@@ -119,9 +120,12 @@ void HeterPsModel::fitType(const LayerGraph &graph, const Cluster &cluster, int 
     LayerFit fit;
     Bytes pushed = graph.layers[layer].denseBytes() * 2;
     Bytes rows = graph.layers[layer].lookupBytes() * 2;
-    for (const auto &[k, share, path] : units) {
+    for (const auto &[k, share, path, reduce] : units) {
       LayerCost cost = price(layer, type, share);
-      double both = (cost.forward + cost.backward).value();
+      Seconds inPasses = reduce.time(graph.layers[layer].inPassAllReduces,
+                                     graph.layers[layer].inPassAllReduceBytes) *
+                         2;
+      double both = (cost.forward + cost.backward + inPasses).value();
       if (k == 1 && both > 0)
         fit.forwardShare = cost.forward.value() / both;
       computing.push_back({k, both});

@@ -41,7 +41,8 @@ public:
   using Price = llvm::function_ref<LayerCost(int layer, int type, Samples samples)>;
 
   /// Fits every layer and type of `cluster` at 1, 2, 4, ... units, and all there are, for
-  /// micro-batches of `batch` samples of which an iteration has `microBatches`. Communication:
+  /// micro-batches of `batch` samples of which an iteration has `microBatches`. Computing contains
+  /// the all-reduces within both passes. Communication:
   /// - each unit pushes the gradients and pulls the parameters of its layers once an iteration,
   ///   whatever the number of units (a parameter server, dense layers);
   /// - of sparse tables it pulls the rows that its samples look up, and pushes their gradients,
@@ -88,11 +89,12 @@ private:
   Residuals residuals(int type, AmdahlFit LayerFit::*part) const;
   void fitType(const LayerGraph &graph, const Cluster &cluster, int type, Price price);
   void fitCuts(const LayerGraph &graph, const Cluster &cluster, int type);
-  /// A number of units to fit at, with the samples and the path of each.
+  /// A number of units to fit at, with the samples and the path of each, and the all-reduce of all.
   struct Unit {
     int count;
     Samples share;
     FastestPath path;
+    CollectiveCost reduce;
   };
   std::vector<Unit> unitsToFit(const Cluster &cluster, int type) const;
 

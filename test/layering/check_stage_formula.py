@@ -38,6 +38,7 @@ FORMULAS = (
             "lib/search/verify/Reevaluation.cpp": "the checker",
             "lib/search/verify/bound/DeviceChoices.cpp": "the checker",
             "lib/cost/ShardGroups.cpp": "layers that several devices share",
+            "lib/cost/HeterPs.cpp": "the fit of the steady-state model",
         },
         "stageCost()",
         "auto cost = allReduceCost(cluster, group);\n",

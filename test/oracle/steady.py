@@ -89,7 +89,9 @@ class SteadyPlanner(Planner):
         share = -(-self.size // k)
         if what == "compute":
             forward, backward, _ = self.stages.times(index, index + 1, kind, share, 1)
-            return forward + backward
+            layer, collective = self.instance.layers[index], self.machines.all_reduce(self._group(kind, k))
+            sums = layer.sums if self.request.batch_norm == "synchronised" else 0
+            return forward + backward + (2 * collective.time(layer.sum_bytes, sums) if sums else 0.0)
         if what == "push":  # gradients, and parameters back, once an iteration
             pushed = 2 * self.instance.layers[index].parameter_bytes
             return self._least_transfer(kind, k, 0, 0, pushed) / self.count

@@ -70,6 +70,30 @@ def test_a_steady_iteration_is_of_the_micro_batches_that_are_stated(evaluate, mi
     assert plan["iterationSeconds"] == pytest.approx(slowest, rel=0.02)
 
 
+@pytest.mark.parametrize("scope", ["synchronised", "local"])
+def test_a_steady_iteration_contains_the_sums_within_passes(evaluate, tmp_path, scope: str):
+    """Two units sum in each pass of each micro-batch; one unit sums nothing."""
+    options = ("--iteration-model", "steady-state", "--batch-norm", scope, "--json", "--strategy", "greedy")
+
+    def seconds(devices: int) -> float:
+        stages = [{"layers": ["embed", "head"], "devices": {"slow": devices}}]
+        done = evaluate({"microBatches": 4, "stages": stages}, *options)
+        assert done.returncode == 0, done.stderr
+        plan = json.loads(done.stdout)
+        assert all(check["holds"] for check in plan["checks"])
+        return plan["iterationSeconds"]
+
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump(pool(fast=0), sort_keys=False))
+    without = [seconds(1), seconds(2)]
+    model = tower_layers()
+    model["layers"][1] |= {"inPassAllReduces": 10, "inPassAllReduceBytes": 1e8}
+    (tmp_path / "tower.layers.json").write_text(json.dumps(model))
+    ring = 10 * 2 * 5e-6 + 1e8 / 10e9  # two units over the network
+    sums = 0 if scope == "local" else 4 * 2 * ring
+    assert seconds(1) == pytest.approx(without[0])
+    assert seconds(2) == pytest.approx(without[1] + sums, rel=1e-6)
+
+
 def test_stated_shares_are_what_is_priced(evaluate):
     def iteration(shares: list[int] | None) -> float:
         stage = {"layers": ["embed", "head"], "devices": {"slow": 1, "fast": 1}}

@@ -18,6 +18,7 @@ KINDS = {
     "pipeline": ["--batch", "64", "--schedule", "pipeline", "--max-cost-per-hour", "50", "--epochs", "2",
                  "--samples", "1000"],
     "steady-state": ["--batch", "256", "--iteration-model", "steady-state"],
+    "steady-state of replicas alone": ["--batch", "256", "--iteration-model", "steady-state", "--batch-norm", "local"],
     "burst": ["--batch", "64", "--amplification-limit", "4"],
 }  # fmt: skip
 # The version of the form, and numbers that the reader of plans works out again.

@@ -4,6 +4,7 @@
 #include "cost/Uncertainty.h"
 #include "ir/MicroBatches.h"
 #include "search/verify/IterationFacts.h"
+#include "search/verify/RequestedPlan.h"
 #include "search/verify/ScheduledTime.h"
 #include "search/verify/SharedDevices.h"
 #include "search/verify/StageMemoryReevaluation.h"
@@ -304,14 +305,15 @@ Error Reevaluator::addSteadyTimes(std::vector<ReevaluatedStage> &stages) const {
   Error failure = Error::success();
   int64_t parts = std::max(1, plan.microBatches), all = plan.globalBatch.value();
   Samples batch(std::max<int64_t>(1, all / parts + (all % parts != 0)));
-  HeterPsModel model(graph, cluster, batch, int(parts), [&](int layer, int type, Samples samples) {
+  auto price = [&](int layer, int type, Samples samples) {
     if (!used.count(type) || failure)
       return LayerCost{};
     auto cost = costs.price(graph.layers[layer], cluster.types[type], samples);
     if (!cost)
       failure = cost.takeError();
     return cost ? *cost : LayerCost{};
-  });
+  };
+  HeterPsModel model(withSumsOf(graph, plan.batchNorm), cluster, batch, int(parts), price);
   for (ReevaluatedStage &facts : stages) {
     if (!facts.obstacle.empty())
       continue;

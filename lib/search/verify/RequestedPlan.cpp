@@ -26,6 +26,15 @@ std::pair<int, int> extentOf(const LayerGraph &graph, const LayerSet &layers) {
   return {first, last};
 }
 
+LayerGraph withSumsOf(LayerGraph graph, BatchNorm scope) {
+  for (Layer &layer : graph.layers)
+    if (scope == BatchNorm::Local) {
+      layer.inPassAllReduces = 0;
+      layer.inPassAllReduceBytes = Bytes();
+    }
+  return graph;
+}
+
 Expected<HeterPsModel> heterPsModelOf(const RequestedPlan &requested, int microBatches) {
   Error failure = Error::success();
   auto price = [&](int layer, int type, Samples samples) {
@@ -37,7 +46,7 @@ Expected<HeterPsModel> heterPsModelOf(const RequestedPlan &requested, int microB
       failure = cost.takeError();
     return cost ? *cost : LayerCost{};
   };
-  HeterPsModel model(requested.graph, requested.cluster,
+  HeterPsModel model(withSumsOf(requested.graph, requested.request.batchNorm), requested.cluster,
                      Samples(MicroBatches{requested.request.globalBatch, microBatches}.fullSize()),
                      microBatches, price);
   if (failure)

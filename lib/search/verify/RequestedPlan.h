@@ -33,6 +33,10 @@ Bytes roomForTensors(const RequestedPlan &requested, size_t type, double fractio
 /// First and last layer of a set of the model's layers.
 std::pair<int, int> extentOf(const LayerGraph &graph, const LayerSet &layers);
 
+/// `graph` as replicas train it that normalise by `scope`: without the all-reduces within passes if
+/// each normalises by its own samples.
+LayerGraph withSumsOf(LayerGraph graph, BatchNorm scope);
+
 /// The fit of HeterPS to all layers and types for so many micro-batches. Fails when the cost model
 /// does.
 llvm::Expected<HeterPsModel> heterPsModelOf(const RequestedPlan &requested, int microBatches);

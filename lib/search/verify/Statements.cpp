@@ -134,12 +134,20 @@ std::string wrongAlternatives(const Plan &plan) {
   return "";
 }
 
-/// If all errors are due to rounding, any layer may be stated as the worst.
-bool agree(const FitResiduals &stated, HeterPsModel::Residuals compute,
-           HeterPsModel::Residuals transfer, const LayerGraph &graph) {
-  const HeterPsModel::Residuals &worst = compute.worst >= transfer.worst ? compute : transfer;
-  bool isNamed = graph.find(stated.worstLayer) >= 0 &&
-                 (worst.worst <= agreement || graph.find(stated.worstLayer) == worst.worstLayer);
+/// Any of several layers that fit equally badly may be stated as the worst; if all errors are due
+/// to rounding, any layer at all.
+bool agree(const FitResiduals &stated, const HeterPsModel &model, int type,
+           const LayerGraph &graph) {
+  const HeterPsModel::Residuals compute = model.computeResiduals(type),
+                                transfer = model.transferResiduals(type);
+  const bool isOfComputing = compute.worst >= transfer.worst;
+  const HeterPsModel::Residuals &worst = isOfComputing ? compute : transfer;
+  const int named = graph.find(stated.worstLayer);
+  auto residual = [&](const LayerFit &fit) {
+    return isOfComputing ? fit.compute.residual : fit.transfer.residual;
+  };
+  bool isNamed = named >= 0 && (worst.worst <= agreement ||
+                                agree(residual(model.layer(named, type)), worst.worst));
   if (worst.worstLayer < 0)
     isNamed = stated.worstLayer.empty();
   return isNamed && agree(stated.computeMedian, compute.median) &&
@@ -160,6 +168,7 @@ Expected<std::string> wrongFits(const StatementInputs &in) {
   request.precision = plan.precision;
   request.memoryFormat = plan.memoryFormat;
   request.iterationModel = plan.iterationModel;
+  request.batchNorm = plan.batchNorm;
   Expected<HeterPsModel> model =
       heterPsModelOf({in.graph, in.cluster, in.costs, request}, plan.microBatches);
   if (!model)
@@ -168,9 +177,7 @@ Expected<std::string> wrongFits(const StatementInputs &in) {
   for (const FitResiduals &fit : plan.fits) {
     stated.insert(fit.type);
     if (none_of(in.cluster.typesCalled(fit.type), [&](int type) {
-          return in.cluster.deviceCount(type) > 0 &&
-                 agree(fit, model->computeResiduals(type), model->transferResiduals(type),
-                       in.graph);
+          return in.cluster.deviceCount(type) > 0 && agree(fit, *model, type, in.graph);
         }))
       return "the plan states other residuals of the fit for '" + fit.type + "' than it has";
   }

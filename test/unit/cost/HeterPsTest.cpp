@@ -56,6 +56,22 @@ TEST(HeterPs, aStageTakesTheLongerOfComputingAndCommunicating) {
   EXPECT_LT(model.computeResiduals(0).worst, 1e-9);
 }
 
+TEST(HeterPs, ComputingContainsAllReducesWithinBothPasses) {
+  Chain chain;
+  chain.cluster = test::boxes(4, Seconds(0.5));
+  chain.graph.layers[0].inPassAllReduces = 3;
+  chain.graph.layers[0].inPassAllReduceBytes = Bytes(400);
+  HeterPsModel with = chain.model();
+  // One unit sums nothing. In each pass a ring of k units takes 3·2(k−1)·0.5 + 2(k−1)/k·400/100 s,
+  // so that 1, 2 and 4 units take 12, 20 and 33 s. Amdahl's law does not grow with k: all is
+  // serial.
+  double weight = 1 / (12.0 * 12) + 1 / (20.0 * 20) + 1 / (33.0 * 33);
+  double serial = (1 / 12.0 + 1 / 20.0 + 1 / 33.0) / weight;
+  EXPECT_EQ(with.layer(0, 0).compute.parallel, 0);
+  EXPECT_NEAR(with.layer(0, 0).compute.serial, serial, 1e-9);
+  EXPECT_NEAR(with.layer(1, 0).compute.at(4), 3, 1e-9);
+}
+
 TEST(HeterPs, rowsOfTablesArePulledAndPushedWithEveryMicroBatch) {
   Chain chain;
   chain.graph.layers[0].tables = {{"t", 5, 5, DataType::Float32, 2}}; // all its 100 bytes
