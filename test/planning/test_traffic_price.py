@@ -143,6 +143,35 @@ def test_no_placement_beats_the_bound(heterplan, tmp_path: Path, prices, objecti
         assert sign * best["lowerBound"] <= sign * found["objectiveValue"] * (1 + sign * 1e-9)
 
 
+def test_a_placement_may_name_the_zone_of_its_devices(heterplan, tmp_path: Path) -> None:
+    """Nodes are called otherwise than their zones; two nodes of one zone are unlike."""
+    cluster = machines((0.02, 0.09, 0.5), devices=2)
+    for node in cluster["nodes"]:
+        node["name"] = f"box-{node['name']}"
+    cluster["nodes"].append({**cluster["nodes"][1], "name": "larger", "devices": {"gpu": 3}, "link": dict(cluster["nodes"][1]["link"])})
+    cluster["nodes"].append({"name": "other", "zone": "third", "devices": {"other": 1}})
+    cluster["device_types"]["other"] = dict(cluster["device_types"]["gpu"])
+
+    def evaluated(first: dict[str, int], second: dict[str, int]) -> subprocess.CompletedProcess[str]:
+        stages = [{"layers": ["l0", "l1"], "devices": first}, {"layers": ["l2", "l3"], "devices": second}]
+        (tmp_path / "p.yaml").write_text(yaml.safe_dump({"microBatches": 4, "stages": stages}, sort_keys=False))
+        return heterplan("evaluate", cluster, tmp_path / "p.yaml", "--batch", BATCH, "--strategy", "greedy", "--json")
+
+    def nodes_of(first: dict[str, int], second: dict[str, int]) -> list[set[str]]:
+        done = evaluated(first, second)
+        assert done.returncode == 0, done.stderr
+        stages = json.loads(done.stdout)["stages"]
+        return [{device["node"] for each in stage["replicas"] for device in each["devices"]} for stage in stages]
+
+    assert nodes_of({"gpu in far": 2}, {"gpu in third": 1}) == [{"box-far"}, {"box-third"}]
+    assert nodes_of({"gpu in far": 3}, {"gpu in near": 1}) == [{"larger"}, {"box-near"}]
+    assert nodes_of({"gpu in larger": 1}, {"other in third": 1}) == [{"larger"}, {"other"}]
+    for key in ("gpu in nowhere", "other in near"):
+        done = evaluated({key: 1}, {"gpu in near": 1})
+        assert done.returncode == 1 and f"has no device type '{key}'" in done.stderr
+    assert "1 more 'gpu" in evaluated({"gpu in near": 3}, {"gpu in far": 1}).stderr
+
+
 def test_what_cannot_be_charged_is_refused(heterplan, tmp_path: Path) -> None:
     cluster = machines((0.02, 0, 0))
     for options in (("--schedule", "burst"), ("--iteration-model", "steady-state")):

@@ -31,6 +31,22 @@ struct StatedStage {
   std::optional<ExecutionMode> mode;        // none: not stated
 };
 
+/// The types that `key` names: a device type or node class, or "TYPE in ZONE", the devices of a
+/// type that lie in a zone.
+std::vector<int> typesNamed(const Cluster &cluster, StringRef key) {
+  std::vector<int> types = cluster.typesCalled(key);
+  auto [name, zone] = key.rsplit(" in ");
+  if (!types.empty() || zone.empty())
+    return types;
+  types = cluster.typesCalled(name);
+  erase_if(types, [&, zone = zone](int type) {
+    return none_of(cluster.nodes, [&](const NodeGroup &group) {
+      return group.zone == zone && group.devices.count(cluster.types[type].name);
+    });
+  });
+  return types;
+}
+
 class PlacementReader {
 public:
   explicit PlacementReader(const Problem &problem) : problem(problem) {
@@ -136,7 +152,7 @@ Error PlacementReader::readDevices(const YamlNode &node, StatedStage &stage) {
            << "devices must be a mapping from device types to how many ({v100: 4}), or to how many "
            << "in each of so many nodes ({v100: [2, 2]})";
   for (const YamlEntry &entry : node.entries) {
-    std::vector<int> types = problem.cluster.typesCalled(entry.key);
+    std::vector<int> types = typesNamed(problem.cluster, entry.key);
     std::vector<int> inNodes;
     if (types.empty())
       return Diagnostic(Diag::UnknownDevice, entry.location)
