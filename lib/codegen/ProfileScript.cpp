@@ -122,7 +122,7 @@ Expected<std::string> sources(StringRef folder, bool helpers) {
 
 class LayerTable {
 public:
-  LayerTable(const Graph &graph) : graph(graph), use(graph) {}
+  LayerTable(const Graph &graph, int degree) : graph(graph), use(graph), degree(degree) {}
 
   std::string text(const std::vector<ProfiledLayer> &layers) const {
     std::string result =
@@ -136,12 +136,17 @@ public:
 private:
   std::string line(const ProfiledLayer &layer, size_t index) const {
     std::string name = layer.module.layers.empty() ? "" : layer.module.layers.front();
+    std::string shared;
+    if (degree > 1) {
+      name += "/" + std::to_string(degree);
+      shared = "        \"degree\": " + std::to_string(degree) + ",\n";
+    }
     return "    {\n        \"name\": " + quote(name) +
            ",\n        \"signature\": " + quote(layer.signature) +
            ",\n        \"count\": " + std::to_string(layer.count) +
            ",\n        \"modelledSeconds\": " + python::literal(layer.modelled.value()) +
            ",\n        \"stage\": Stage" + std::to_string(index) + ",\n" + arguments(layer.module) +
-           constants(layer.module) + loss(layer) + "    },\n";
+           constants(layer.module) + loss(layer) + shared + "    },\n";
   }
 
   std::string loss(const ProfiledLayer &layer) const {
@@ -187,6 +192,7 @@ private:
 
   const Graph &graph;
   GraphUse use;
+  int degree;
 };
 } // namespace
 
@@ -213,7 +219,7 @@ std::optional<std::string> usualLoss(const Graph &graph) {
 
 Expected<std::string> emitProfileScript(const Graph &graph,
                                         const std::vector<ProfiledLayer> &layers, StringRef runtime,
-                                        const std::vector<std::string> &defaults) {
+                                        const std::vector<std::string> &defaults, int degree) {
   std::vector<StageModule> modules;
   modules.reserve(layers.size());
   for (const ProfiledLayer &layer : layers)
@@ -230,7 +236,7 @@ Expected<std::string> emitProfileScript(const Graph &graph,
   for (const std::string &option : defaults)
     options.push_back(quote(option));
   return opening + python::statement(0, "DEFAULTS = " + python::tuple(options)) + *embedded +
-         importer + "\n" + *code + LayerTable(graph).text(layers) + ending;
+         importer + "\n" + *code + LayerTable(graph, degree).text(layers) + ending;
 }
 
 } // namespace heterplan

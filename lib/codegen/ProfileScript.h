@@ -40,11 +40,12 @@ std::optional<std::string> usualLoss(const Graph &graph);
 
 /// The text of the script. `runtime` is the folder of heterplan_runtime (see findRuntime()), whose
 /// files become part of it; `defaults` are options that it takes when run without any, after which
-/// those of its command line come. At least one layer. Fails with CannotRead when the runtime
-/// cannot be read. Equal inputs give equal bytes.
+/// those of its command line come. `degree`: devices that share each layer, of which `graph` is
+/// one; layers are then called "NAME/DEGREE". At least one layer. Fails with CannotRead when the
+/// runtime cannot be read. Equal inputs give equal bytes.
 llvm::Expected<std::string> emitProfileScript(const Graph &graph,
                                               const std::vector<ProfiledLayer> &layers,
                                               llvm::StringRef runtime,
-                                              const std::vector<std::string> &defaults);
+                                              const std::vector<std::string> &defaults, int degree);
 
 } // namespace heterplan

@@ -21,6 +21,7 @@ from heterplan_runtime.precision import Precision
 from heterplan_runtime.profile_layer import Argument, Copy, Layer, footprint
 from heterplan_runtime.robust import spread_of, trimmed_mean
 from heterplan_runtime.profile_run import main, tasks_of
+from heterplan_runtime.shards import LoneShard
 from torch import Tensor, nn
 
 MODELS = Path(__file__).resolve().parents[1] / "data/small"
@@ -408,3 +409,59 @@ def test_profiled_times_are_what_a_plan_is_made_of(tmp_path: Path, engine: str) 
     stage = json.loads(plan.stdout)["stages"][0]
     measured = [entry for (_, batch), entry in entries(profile).items() if batch == 1]
     assert stage["replicas"][0]["forwardSeconds"] >= max(e["forwardSeconds"] for e in measured)
+
+
+@needs_binary
+def test_layers_of_one_of_two_devices_are_measured_for_plans_that_share_them(tmp_path: Path) -> None:
+    """Layers that two devices share are other layers than those of one device."""
+    model = MODELS / "transformer.onnx"
+    cluster = tmp_path / "pair.yaml"
+    cluster.write_text(
+        "name: pair\ndevice_types: {core: {kind: cpu, memory: 8GiB, catalogue: cpu-core}}\n"
+        "nodes: [{name: box, devices: {core: 2}, link: {bandwidth: 10GB/s, latency: 10us}}]\n"
+        "network: {bandwidth: 1GB/s, latency: 50us}\n"
+    )
+    environment = {**os.environ, "HETERPLAN_PYTHON": sys.executable}
+
+    def profiled(degree: int, *more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [BINARY, "profile", model, "--device", "cpu", "--batches", "8,16", "--rounds", "1", "--tensor-parallel", str(degree),
+             "-o", tmp_path / f"{degree}.profile.json", "--json", *more],
+            capture_output=True, text=True, timeout=120, env=environment,
+        )  # fmt: skip
+
+    def planned(*profiles: int) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [BINARY, "compile", model, "--cluster", cluster, "--batch", "16", "--micro-batches", "1", "--tensor-parallel", "2",
+             "--require-measured", "--json", "-o", tmp_path / "plan", "--force", "--profile",
+             *(tmp_path / f"{degree}.profile.json" for degree in profiles)],
+            capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+
+    for degree in (1, 2):
+        run = profiled(degree, "--engine", "torch")
+        assert run.returncode == 0, run.stderr
+        assert json.loads(run.stdout)["measuredShare"] == 1
+    (name,) = {entry["layer"] for entry in entries(tmp_path / "1.profile.json").values() if entry.get("layer")}
+    shared = json.loads((tmp_path / "2.profile.json").read_text())["entries"]
+    assert {entry["layer"] for entry in shared if entry.get("layer")} == {f"{name}/2"}
+    assert "was not measured" in planned(1).stderr
+    done = planned(2)
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
+    stage = plan["stages"][0]
+    assert stage["shardDegree"] == 2
+    (loss,) = [entry for entry in shared if entry.get("layer") == f"{name}/2" and entry["batch"] == 16]
+    assert stage["forwardSeconds"] > loss["forwardSeconds"]
+    refused = profiled(2, "--engine", "native")
+    assert refused.returncode == 1 and "--engine native with --tensor-parallel" in refused.stderr
+
+
+def test_a_shard_by_itself_has_whole_tensors_of_what_it_has() -> None:
+    shard = LoneShard(2)
+    x = torch.arange(4.0).view(2, 2).requires_grad_()
+    assert shard.gather(x, 1, (4,)).tolist() == [[0, 1, 0, 1], [2, 3, 2, 3]]
+    assert shard.reduce_scatter(x, 1, (2,)).tolist() == [[0], [2]]
+    assert shard.all_reduce(x).equal(x) and shard.copy(x).equal(x)
+    (shard.gather(x, 1, (4,)) * torch.arange(4.0)).sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [[0, 1], [0, 1]]

@@ -2,6 +2,7 @@
 
 #include "Commands.h"
 #include "Options.h"
+#include "TensorParallel.h"
 
 #include "codegen/Resources.h"
 #include "cost/Catalogue.h"
@@ -84,13 +85,15 @@ Expected<std::string> deviceTypeOf(const ProfileCommand &command, int64_t thread
 
 /// Kernels, or PyTorch: the former unless a script is wanted.
 Error chooseEngine(const ProfileCommand &command, ProfileJob &job) {
-  job.native = command.script.empty();
+  job.native = command.script.empty() && job.degree == 1;
   if (!command.engine.empty()) {
     Expected<size_t> engine = choiceOption("--engine", command.engine, {"native", "torch"});
     if (!engine)
       return engine.takeError();
     job.native = *engine == 0;
   }
+  if (job.native && job.degree > 1)
+    return notSupported("--engine native with --tensor-parallel");
   if (job.native && !command.script.empty())
     return notSupported("--engine native with --emit-script");
   if (job.precision != Precision::Fp32 && job.native && !job.gpu)
@@ -274,6 +277,16 @@ Error addLoss(const ProfileCommand &command, ProfileJob &job) {
   return Error::success();
 }
 
+/// Takes the operators and layers of `model`, of one of several devices if these share every layer.
+Error takeModel(Model model, ProfileJob &job) {
+  if (Error error = divideLayers(model, job.degree, SequenceParallel::Auto))
+    return error;
+  job.graph = model.divided ? std::move(model.divided->shards.front().local.graph)
+                            : std::move(*model.graph);
+  job.model = std::move(model.layers);
+  return Error::success();
+}
+
 std::string defaultOutput(const ProfileCommand &command) {
   if (!command.output.empty())
     return command.output;
@@ -304,6 +317,8 @@ void addLayerOptions(CLI::App &command, ProfileCommand &options) {
       command, "--loss", options.loss, "NAME",
       "loss that is measured with --engine torch: cross_entropy (default if the last axis of "
       "the first output may hold classes), token_cross_entropy, mse (default otherwise) or none");
+  addText(command, "--tensor-parallel", options.tensorParallel, "N",
+          "measure the layers of one of N devices that share every layer, without messages (1)");
   addText(command, "--rounds", options.rounds, "N",
           "measurements of each layer, in rounds over all layers (5)");
   addText(command, "--time-budget", options.timeBudget, "TIME",
@@ -361,6 +376,10 @@ Expected<ProfileJob> readProfileJob(const ProfileCommand &command) {
                 "FILE... need none";
   ProfileJob job;
   job.output = defaultOutput(command);
+  Expected<int> degree = readTensorParallel(command.tensorParallel);
+  if (!degree)
+    return degree.takeError();
+  job.degree = *degree;
   if (Error error = addSettings(command, job))
     return error;
   Expected<DeviceType> device = referenceKernel(job.deviceType, job.gpu.has_value());
@@ -372,8 +391,8 @@ Expected<ProfileJob> readProfileJob(const ProfileCommand &command) {
   if (!model->graph)
     return usageError("MODEL") << "'" << command.model
                                << "' has no operators to run; give the .onnx file";
-  job.graph = std::move(*model->graph);
-  job.model = std::move(model->layers);
+  if (Error error = takeModel(std::move(*model), job))
+    return error;
   addDistinctLayers(job.model, *device, job);
   if (job.native && !command.loss.empty())
     return notSupported("--loss by --engine native");
@@ -402,7 +421,7 @@ Expected<std::string> scriptOf(const ProfileJob &job) {
   Expected<std::string> runtime = findRuntime(executablePath());
   if (!runtime)
     return runtime.takeError();
-  return emitProfileScript(job.graph, layers, *runtime, job.settings);
+  return emitProfileScript(job.graph, layers, *runtime, job.settings, job.degree);
 }
 
 } // namespace heterplan

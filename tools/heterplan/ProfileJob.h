@@ -14,7 +14,7 @@ namespace heterplan {
 /// As given on the command line.
 struct ProfileCommand {
   std::string model, output, device, deviceType, engine, batches, threads, cores, optimizer;
-  std::string precision, memoryFormat, rounds, timeBudget, script, loss;
+  std::string precision, memoryFormat, rounds, timeBudget, script, loss, tensorParallel;
   std::vector<std::string> check; // profiles to look at; nothing is measured then
   std::string mostDays;
   std::string link, ranks;           // --link, --ranks
@@ -36,8 +36,9 @@ struct JobLayer {
 };
 
 struct ProfileJob {
-  Graph graph;
+  Graph graph; // of one of `degree` devices
   LayerGraph model;
+  int degree = 1;                    // devices that share every layer
   std::vector<JobLayer> layers;      // in the order of the model
   std::vector<StageModule> modules;  // of those that can be generated
   std::optional<ProfiledLayer> last; // the one that makes the output, with the loss of it

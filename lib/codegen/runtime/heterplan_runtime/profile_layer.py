@@ -16,6 +16,7 @@ from .model import initial, seed_of
 from .trained_state import dense_parameters
 from .precision import Precision
 from .program import TableSpec, dtype_of
+from .shards import LoneShard
 from .tables import GroupedEmbedding, LookedUp, Tables, make_groups
 
 MOST_LOOKUPS, MOST_TABLE_BYTES = 64, 256 << 20  # looked up at once
@@ -70,6 +71,7 @@ class Layer:
     arguments: tuple[Argument, ...]
     constants: dict[str, Range]  # where the values of an integer constant lie
     loss: LossSpec | None = None
+    degree: int = 1  # devices that share the layer
 
     @property
     def entry(self) -> dict[str, str]:
@@ -93,6 +95,7 @@ class Layer:
             arguments,
             line["constants"],
             LossSpec(*line["loss"]) if "loss" in line else None,
+            line.get("degree", 1),
         )
 
 
@@ -287,6 +290,8 @@ def takes_gradient(output: Any) -> bool:
 
 def _stage(layer: Layer, number: int) -> nn.Module:
     stage: Any = layer.stage(tables=False) if layer.stage.tables_spec else layer.stage()
+    if layer.degree > 1:
+        stage.shards = LoneShard(layer.degree)
     with torch.no_grad():
         filled = stage.parameters_spec | stage.frozen_spec | stage.buffers_spec
         for name, (shape, dtype, kind) in filled.items():

@@ -161,3 +161,21 @@ class Shards:
         shape[sharded] *= self.degree
         mask = drop(name, x.new_ones(shape), ratio, training, axis, rows * (self.degree if axis == sharded else 1))
         return x * part(mask, sharded, segments, self.degree, self.index)
+
+
+class LoneShard(Shards):
+    """The first of `degree` shards by itself, so that its layers can be measured. All others have what it has,
+    and messages take no time."""
+
+    def __init__(self, degree: int) -> None:
+        super().__init__(degree, 0)
+
+    def sum(self, x: Tensor) -> Tensor:
+        return x.contiguous().clone()
+
+    def collect(self, x: Tensor) -> list[Tensor]:
+        return [x] * self.degree
+
+    def sum_own(self, parts: Sequence[Tensor]) -> Tensor:
+        flat = torch.cat([each.reshape(-1) for each in parts])
+        return flat[: parts[0].numel()].view(parts[0].shape)
