@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The models of bench/fidelity-workloads.yaml that are made rather than kept: exported to ONNX with
+"""The models of bench/fidelity-workloads.yaml and bench/shard_steps.py that are made rather than kept: exported to ONNX with
 random weights, which take as long as trained ones.
 
     bench/fidelity_models.py NAME FILE
@@ -102,6 +102,22 @@ def _llama_small() -> nn.Module:
     return Classes(LlamaForCausalLM(config))
 
 
+def _gpt_small() -> nn.Module:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(
+        vocab_size=8000, n_positions=128, n_embd=384, n_layer=4, n_head=8, use_cache=False,
+        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, attn_implementation="eager",
+    )  # fmt: skip
+    return Classes(GPT2LMHeadModel(config))
+
+
+def _mlp() -> nn.Module:
+    sizes = [1024, *[2048] * 6]
+    layers = [part for before, after in zip(sizes, sizes[1:]) for part in (nn.Linear(before, after), nn.GELU())]
+    return nn.Sequential(*layers, nn.Linear(sizes[-1], 1000))
+
+
 def _image(size: int) -> Tensor:
     return torch.randn(2, 3, size, size)
 
@@ -116,6 +132,8 @@ BUILDERS: dict[str, tuple[Callable[[], nn.Module], Callable[[], Tensor]]] = {
     "lstm": (Lstm, lambda: _words(1000, 32)),
     "unet": (UNet, lambda: _image(64)),
     "llama_small": (_llama_small, lambda: _words(8000, 64)),
+    "gpt_small": (_gpt_small, lambda: _words(8000, 64)),
+    "mlp": (_mlp, lambda: torch.randn(2, 1024)),
 }
 
 
