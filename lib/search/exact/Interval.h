@@ -2,6 +2,7 @@
 // and what they give.
 #pragma once
 
+#include "search/exact/Levels.h"
 #include "search/exact/PathMixtures.h"
 #include "search/network/StageArc.h"
 #include "search/problem/SearchSpace.h"
@@ -50,25 +51,6 @@ struct DepthWindows {
     return {std::max(arc.fewest, of[end].fewest), std::min(arc.most, of[end].most)};
   }
 };
-/// Types whose limits paths keep exactly, beside what they pay for the devices: in so many
-/// levels, rounded in favour of the bound. A state says what is left: the level of each type, the
-/// last one counting fastest.
-struct Levels {
-  struct Kept {
-    int type, count;
-  };
-  llvm::SmallVector<Kept, 4> types = {};
-
-  size_t states() const {
-    size_t product = 1;
-    for (const Kept &kept : types)
-      product *= size_t(kept.count) + 1;
-    return product;
-  }
-  bool keeps(int type) const {
-    return llvm::any_of(types, [&](const Kept &kept) { return kept.type == type; });
-  }
-};
 /// The junctions of paths: at each position, how the stage behind it looks to the one before it,
 /// and how many stages lie behind it.
 struct Junctions {
@@ -76,6 +58,7 @@ struct Junctions {
   std::vector<SearchSpace::Face> faces = {}; // ascending at each position
   std::vector<size_t> rows = {};             // by position: rows of those before it
   DepthWindows windows = {};
+  bool knowNeighbours = true; // of stages that lie apart; else these all look alike
 
   bool empty() const { return faces.empty(); }
   /// The index of one, −1 where there is none.
@@ -124,9 +107,17 @@ struct Interval {
   std::vector<OpenArc> choices = {};    // that its placements may have, ascending
   std::vector<RankedArc> ranked = {};   // by end; then those that add least come first
   std::vector<size_t> firstRanked = {}; // by end
+  int sharpened = 0;                    // how often paths kept more
   double mostTime = 0;                  // of these, with all before and behind them
   bool isSharp = false;                 // nothing more can be kept exactly
 
+  void forgetLevels() {
+    time.levels = {};
+    time.junctions = {};
+    time.atJunctions = {};
+    sharpened = 0;
+    isSharp = false;
+  }
   /// Least iteration of its placements.
   double leastTime() const { return std::max(time.bound, least); }
   bool isEmpty() const { return time.bound > most; }

@@ -83,10 +83,7 @@ void Lagrangian::tighten(double newTimeLimit, double newCostLimit) {
     startIntervals();
   for (size_t i = intervals.size(); i-- > 0;) {
     Interval &interval = intervals[i];
-    interval.time.levels = {};
-    interval.time.junctions = {};
-    interval.time.atJunctions = {};
-    interval.isSharp = false;
+    interval.forgetLevels();
     if (isFirst && isWarm) // from elsewhere
       startNear(interval);
     else if (isFirst && i + 1 < intervals.size()) // a good start
@@ -136,7 +133,7 @@ double Lagrangian::openTime(const Interval &interval, const PartialPlacement &pa
     return infinity;
   LeastMixtures before =
       leastBefore(interval.time, partial.position, partial.depth, partial.option, partial.chain,
-                  partial.receive, levels.stateLeft(interval.time.levels, partial.used));
+                  partial.receive, interval.time.levels.stateLeft(partial.used));
   double open = before.withExposed(partial.exposed);
   double time = std::max(interval.leastTime(), chosenTime(interval, partial) + open);
   return time > interval.most * tolerance ? infinity : time;
@@ -213,6 +210,8 @@ int64_t Lagrangian::sharpen(double newTimeLimit) {
   dropSolved();
   int64_t work = 0;
   while (work == 0) {
+    while (splitWide())
+      ;
     const std::vector<Interval *> together = toSharpen();
     if (together.empty())
       break;
@@ -241,16 +240,27 @@ Lagrangian::Sharpened Lagrangian::sharpenInterval(Interval &interval, LevelPaths
   if (interval.isSharp)
     return {};
   const double before = interval.time.bound;
-  // Neighbours need few steps: levels come next, if there is time for them.
-  const int part = !interval.time.levels.types.empty() ? 1 : options.deadline.isLimited() ? 4 : 2;
-  const int steps = (options.tuning.repeatedSteps + part - 1) / part;
-  Sharpened result;
-  result.work = int64_t(choices.size() + ofSolve * size_t(steps));
-  result.path = improveTime(interval, steps, own);
-  interval.time.atJunctions.compress();
+  Ascent ascent = improveTime(interval, stepsToSharpen(interval), own);
   interval.time.bound = std::max(before, std::min(interval.time.bound, timeLimit));
-  rankChoices(interval);
-  return result;
+  if (!isSolved(interval)) {
+    interval.time.atJunctions.compress();
+    rankChoices(interval);
+  }
+  // Without neighbours a state takes half the time.
+  const size_t states =
+      ofSolve * size_t(ascent.steps) / (interval.time.junctions.knowNeighbours ? 1 : 2);
+  return {int64_t(choices.size() + states), std::move(ascent.path)};
+}
+
+/// Neighbours need few steps: levels come next, if there is time for them. Without neighbours more
+/// levels do.
+int Lagrangian::stepsToSharpen(const Interval &interval) const {
+  const bool hasLevels = !interval.time.levels.types.empty();
+  const int steps = options.tuning.repeatedSteps;
+  if (!interval.time.junctions.knowNeighbours)
+    return interval.sharpened <= 3 ? 1 : (steps + 2) / 3;
+  const int part = hasLevels ? 1 : options.deadline.isLimited() ? 4 : 2;
+  return (steps + part - 1) / part;
 }
 
 LeastMixtures Lagrangian::leastBefore(const LagrangianBounds &bounds, int position, int behind,

@@ -101,6 +101,7 @@ private:
   std::vector<double> workBefore() const;
   size_t deciding() const;
   void splitDeciding();
+  bool splitWide();
   bool split(Interval &interval, Interval &upper);
   void dropSolved();
   double objectiveOf(const Interval &interval) const;
@@ -112,14 +113,20 @@ private:
     int64_t work = 0;
     ArcPath path = {};
   };
+  /// The best path within all limits that an ascent met, if any, and the steps that it took.
+  struct Ascent {
+    ArcPath path = {};
+    int steps = 0;
+  };
   void improveTime(Interval &interval, int steps);
-  ArcPath improveTime(Interval &interval, int steps, LevelPaths &own);
+  Ascent improveTime(Interval &interval, int steps, LevelPaths &own);
   void improveCost(Interval &interval, int steps);
   std::vector<Interval *> toSharpen();
   Sharpened sharpenInterval(Interval &interval, LevelPaths &own);
+  int stepsToSharpen(const Interval &interval) const;
   template <typename MakeCharges>
-  ArcPath ascend(const Interval &interval, LagrangianBounds &relaxation, int steps, double goal,
-                 double fillTime, LevelPaths &own, MakeCharges makeCharges);
+  Ascent ascend(const Interval &interval, LagrangianBounds &relaxation, int steps, double goal,
+                double fillTime, LevelPaths &own, MakeCharges makeCharges);
   static double boundOf(double least, const std::vector<double> &multipliers);
   std::vector<double> surplus(const ArcPath &path, double fillTime) const;
   double leastOf(const ArcPath &path, bool countsMoney) const;

@@ -12,6 +12,12 @@ using namespace llvm;
 
 namespace heterplan {
 
+namespace {
+/// The part of its bound from which on an interval of slowest stages is halved before it is
+/// sharpened once more.
+constexpr double wide = 0.01;
+} // namespace
+
 /// By position: devices · seconds of the layers before it, as single stages at their best.
 std::vector<double> Lagrangian::workBefore() const {
   std::vector<double> work(positions, infinity);
@@ -140,6 +146,33 @@ size_t Lagrangian::deciding() const {
                             return objectiveOf(a) < objectiveOf(b);
                           }) -
          intervals.begin();
+}
+
+/// Halves the interval that is sharpened next if levels without neighbours did not suffice, and it
+/// is wide.
+bool Lagrangian::splitWide() {
+  const std::vector<Interval *> next = toSharpen();
+  if (next.empty() || intervals.size() >= 2 * size_t(options.tuning.mostIntervals))
+    return false;
+  Interval &interval = *next.front();
+  const double high = std::min(interval.high, timeLimit / microBatches);
+  const double width = (microBatches - 1) * (high - interval.low) / interval.time.bound;
+  if (interval.time.junctions.empty() || interval.time.junctions.knowNeighbours || width < wide)
+    return false;
+  const double before = interval.time.bound;
+  Interval lower = interval;
+  lower.forgetLevels();
+  Interval upper = lower;
+  if (!split(lower, upper)) // what is known belongs to its levels
+    return false;
+  for (Interval *half : {&lower, &upper}) {
+    half->time.bound = std::max(before, std::min(half->time.bound, timeLimit));
+    rankChoices(*half);
+  }
+  interval = std::move(lower);
+  intervals.insert(intervals.begin() + (&interval - intervals.data()) + 1, std::move(upper));
+  dropSolved();
+  return true;
 }
 
 /// Halves the wider of what an interval has of slowest stages and, for cost, of iterations; false

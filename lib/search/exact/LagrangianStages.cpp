@@ -63,7 +63,8 @@ double Lagrangian::leastBefore(const StageArc &choice, int behind,
     return std::max(relaxation.fill[place], relaxation.forward[place] + exposed);
   }
   const Levels &levels = relaxation.levels;
-  const size_t state = levels.states() - 1 - this->levels.statesTaken(levels, choice.option);
+  const size_t state =
+      levels.states() - 1 - levels.statesTaken(evaluator.space.options[choice.option].slots);
   double least = infinity;
   for (int chain : evaluator.space.chainsOf(choice.option))
     least = std::min(least, leastBefore(relaxation, choice.begin, behind + 1, choice.option, chain,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 using namespace llvm;
@@ -13,8 +14,6 @@ namespace heterplan {
 
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
-/// A sum of shares is not below a level by rounding.
-constexpr double rounding = 1e-9;
 
 /// Whether each level of `state` is at least that of `other`, for states of these types.
 template <typename Types> bool isAtLeast(const Types &types, size_t state, size_t other) {
@@ -28,12 +27,29 @@ template <typename Types> bool isAtLeast(const Types &types, size_t state, size_
   return true;
 }
 
-/// `shareOf`: of what there is of a type.
-template <typename Types, typename ShareOf> size_t stateOf(const Types &types, ShareOf shareOf) {
-  size_t state = 0;
-  for (const auto &kept : types)
-    state = state * (size_t(kept.count) + 1) + size_t(shareOf(kept.type) * kept.count + rounding);
-  return state;
+/// The states for which junctions that know neighbours have to leave room to come first.
+constexpr size_t fewStates = 16;
+/// The states that are examined without neighbours are this part of mostStates at first, and then
+/// more: they are simpler.
+constexpr double firstPart = 4.0 / 3, secondPart = 16.0 / 3;
+/// Levels have to count so many times as much as those before.
+constexpr double worthMore = 1.02, worthNeighbours = 0.95;
+/// A type that is kept is worth at least this part of what all devices cost.
+constexpr double worthOfKept = 0.05;
+/// How often an interval is sharpened at most.
+constexpr int mostSharpened = 8;
+
+/// The option of all stages that lie apart from what is on one side, if neighbours are not known.
+constexpr int anyOption = -2;
+/// A face as junctions have it.
+SearchSpace::Face faceAs(bool knowNeighbours, SearchSpace::Face face) {
+  const bool isKnown = knowNeighbours || face.chain > 0 || face.option < 0;
+  return isKnown ? face : SearchSpace::Face{anyOption, 0};
+}
+
+ArrayRef<RankedArc> rankedAt(const Interval &interval, int end) {
+  return ArrayRef<RankedArc>(interval.ranked)
+      .slice(interval.firstRanked[end], interval.firstRanked[end + 1] - interval.firstRanked[end]);
 }
 
 void makeSet(std::vector<SearchSpace::Face> &faces) {
@@ -48,61 +64,117 @@ LevelPaths::LevelPaths(const Evaluator &evaluator, const Resources &resources, i
       tuning(tuning), batch(batch), depths(depths),
       positions(static_cast<int>(space.positions.size())) {}
 
-/// The type that stages pay most for and that is not kept; −1: there is none.
-int LevelPaths::scarcestType(const LagrangianBounds &bounds) const {
-  const std::vector<double> &multipliers = bounds.multipliers;
-  int scarcest = -1;
+bool LevelPaths::keepsAll(const LagrangianBounds &bounds) const {
   for (int type = 0; type < int(space.available.size()); ++type)
-    if (multipliers[type] > 0 && !bounds.levels.keeps(type) &&
-        (scarcest < 0 || multipliers[type] > multipliers[scarcest]))
-      scarcest = type;
-  return scarcest;
+    if (bounds.multipliers[type] > 0 && !bounds.levels.keeps(type))
+      return false;
+  return true;
 }
 
-/// Neighbours alone come first: without levels a solve takes little, and drops many stages.
-size_t LevelPaths::keepMore(Interval &interval, const std::vector<StageArc> &choices) {
-  LagrangianBounds &bounds = interval.time;
-  Junctions junctions = junctionsOf(interval, choices);
-  const size_t work = list(interval, choices, junctions), places = junctions.allRows();
-  const size_t states = std::min(tuning.mostStates / work, tuning.mostPlaces / places);
-  if (states == 0)
-    return 0;
-  if (!bounds.junctions.empty()) {
-    const int type = scarcestType(bounds);
-    const size_t most = states / bounds.levels.states();
-    if (type < 0 || most <= 1)
-      return 0;
-    const size_t count = std::min(size_t(resources.limit(type)), most - 1);
-    bounds.levels.types.push_back({type, static_cast<int>(count)});
+/// The types that stages pay for, or that are kept, with the stages that are ranked.
+std::vector<LimitedType> LevelPaths::scarceTypes(const Interval &interval,
+                                                 ArrayRef<StageArc> choices) const {
+  std::vector<LimitedType> scarce;
+  const std::vector<double> &multipliers = interval.time.multipliers;
+  const double all = std::accumulate(multipliers.begin(), multipliers.end(), 0.0);
+  for (int type = 0; type < int(space.available.size()); ++type) {
+    const int slots = space.available[type];
+    const double least = interval.time.levels.keeps(type) ? all * worthOfKept : 0;
+    const double worth = std::max(multipliers[type], least);
+    if (!(worth > 0) || slots == 0)
+      continue;
+    std::vector<size_t> stages(size_t(slots) + 1, 0);
+    for (const RankedArc &ranked : interval.ranked)
+      if (const int use = space.options[choices[ranked.choice].option].slots[type]; use <= slots)
+        ++stages[size_t(use)];
+    LimitedType &of = scarce.emplace_back();
+    of = {type, slots, worth};
+    for (int use = 1; use <= slots; ++use)
+      if (stages[size_t(use)] > 0)
+        of.uses.push_back({use, stages[size_t(use)]});
   }
+  return scarce;
+}
+
+SearchSpace::Face LevelPaths::faceBefore(const Junctions &junctions, int option, int chain) const {
+  return faceAs(junctions.knowNeighbours, space.faceBefore(option, chain));
+}
+
+SearchSpace::Face LevelPaths::faceBehind(const Junctions &junctions, int option, int chain) const {
+  return faceAs(junctions.knowNeighbours, space.faceBehind(option, chain));
+}
+
+/// Neighbours alone come first if they leave room: a solve without levels takes little then, and
+/// drops many stages. Else levels come first, without neighbours.
+size_t LevelPaths::keepMore(Interval &interval, ArrayRef<StageArc> choices) {
+  if (interval.sharpened == mostSharpened)
+    return 0;
+  const Junctions &junctions = interval.time.junctions;
+  const bool first =
+      junctions.empty() ? mayKnowNeighbours(interval, choices) : junctions.knowNeighbours;
+  const bool keepsBoth = junctions.knowNeighbours && !interval.time.levels.types.empty();
+  size_t work = keep(interval, choices, first);
+  if (work == 0 && !keepsBoth)
+    work = keep(interval, choices, !first);
+  interval.sharpened += work > 0;
+  return work;
+}
+
+/// Whether neighbours, which are not listed yet, leave room for a few states.
+bool LevelPaths::mayKnowNeighbours(const Interval &interval, ArrayRef<StageArc> choices) const {
+  const Junctions junctions = junctionsOf(interval, choices, /*knowNeighbours=*/true);
+  size_t work = 0;
+  for (int end = 1; end < positions; ++end)
+    work += endingsOf(rankedAt(interval, end), choices, junctions).size() *
+            (junctions.first[end + 1] - junctions.first[end]) * junctions.depths(end);
+  return work * fewStates <= size_t(tuning.mostStates);
+}
+
+/// Keeps levels that count more than those before, or neighbours. Returns the work of a solve, or
+/// 0.
+size_t LevelPaths::keep(Interval &interval, ArrayRef<StageArc> choices, bool knowNeighbours) {
+  LagrangianBounds &bounds = interval.time;
+  const bool isFirst = bounds.junctions.empty();
+  Junctions junctions = junctionsOf(interval, choices, knowNeighbours);
+  const size_t work = list(interval, choices, junctions), places = junctions.allRows();
+  const double part = knowNeighbours ? 1 : interval.sharpened == 0 ? firstPart : secondPart;
+  const size_t room =
+      std::min(size_t(part * double(tuning.mostStates)) / work, size_t(tuning.mostPlaces) / places);
+  if (room == 0)
+    return 0;
+  Levels levels;
+  if (!isFirst || !knowNeighbours) {
+    const std::vector<LimitedType> limited = scarceTypes(interval, choices);
+    const bool adds = knowNeighbours && bounds.junctions.knowNeighbours;
+    levels = adds ? bounds.levels.withOneMore(room, limited) : Levels::within(room, limited);
+    const double now = levels.counted(limited), before = bounds.levels.counted(limited);
+    if (adds ? levels.types.size() == bounds.levels.types.size()
+             : now <= before * (knowNeighbours ? worthNeighbours : worthMore))
+      return 0;
+  }
+  bounds.levels = std::move(levels);
   bounds.junctions = std::move(junctions);
   for (Position &position : listed)
     for (ListedStage &stage : position.stages)
-      stage.taken = statesTaken(bounds.levels, choices[stage.choice].option);
+      stage.taken = bounds.levels.statesTaken(space.options[choices[stage.choice].option].slots);
   return work * bounds.levels.states();
 }
 
-size_t LevelPaths::statesTaken(const Levels &levels, int option) const {
-  return stateOf(levels.types, [&](int type) { return resources.use(option, size_t(type)); });
-}
-
-size_t LevelPaths::stateLeft(const Levels &levels, ArrayRef<int> used) const {
-  return stateOf(levels.types,
-                 [&](int type) { return std::max(0.0, 1 - used[type] / resources.limit(type)); });
-}
-
 /// The junctions of the stages that are ranked.
-Junctions LevelPaths::junctionsOf(const Interval &interval,
-                                  const std::vector<StageArc> &choices) const {
+Junctions LevelPaths::junctionsOf(const Interval &interval, ArrayRef<StageArc> choices,
+                                  bool knowNeighbours) const {
   std::vector<std::vector<SearchSpace::Face>> faces(positions);
   for (const RankedArc &ranked : interval.ranked) {
     const StageArc &choice = choices[ranked.choice];
     for (int chain : space.chainsOf(choice.option))
-      faces[choice.begin].push_back(space.faceBefore(choice.option, chain));
+      faces[choice.begin].push_back(faceAs(knowNeighbours, space.faceBefore(choice.option, chain)));
   }
   faces.back().push_back(SearchSpace::Face());
-  Junctions junctions{
-      {0}, {}, {0}, DepthWindows::along(interval.ranked, choices, positions, depths)};
+  Junctions junctions{{0},
+                      {},
+                      {0},
+                      DepthWindows::along(interval.ranked, choices, positions, depths),
+                      knowNeighbours};
   for (int position = 0; position < positions; ++position) {
     std::vector<SearchSpace::Face> &here = faces[position];
     makeSet(here);
@@ -114,12 +186,14 @@ Junctions LevelPaths::junctionsOf(const Interval &interval,
 }
 
 /// The transfers of a boundary: the least where its time counts once, infinite where the faces do
-/// not meet.
-TransferTimes LevelPaths::boundary(int position, SearchSpace::Face before,
+/// not meet. Without neighbours stages contain them.
+TransferTimes LevelPaths::boundary(bool knowNeighbours, int position, SearchSpace::Face before,
                                    SearchSpace::Face behind) {
-  if (!space.mayMeet(before, behind))
+  const bool isAny = before.option == anyOption;
+  if (isAny ? behind.option != anyOption && behind.option >= 0
+            : behind.option == anyOption || !space.mayMeet(before, behind))
     return {infinity, infinity};
-  if (behind.option < 0 || evaluator.rules.transfersArePartOfStages())
+  if (behind.option < 0 || !knowNeighbours || evaluator.rules.transfersArePartOfStages())
     return {};
   return transferTimes(evaluator, paths, batch, position, before.option, behind.option);
 }
@@ -134,7 +208,7 @@ std::vector<LevelPaths::Side> LevelPaths::beginningsOf(const Interval &interval,
   for (const RankedArc &each : interval.ranked) {
     const StageArc &choice = choices[each.choice];
     for (int chain : space.chainsOf(choice.option)) {
-      Side &side = sides[junctions.find(choice.begin, space.faceBefore(choice.option, chain))];
+      Side &side = sides[junctions.find(choice.begin, faceBefore(junctions, choice.option, chain))];
       side.add(each.rest, choice.receive);
     }
   }
@@ -149,9 +223,7 @@ size_t LevelPaths::list(const Interval &interval, ArrayRef<StageArc> choices,
   const std::vector<Side> beginnings = beginningsOf(interval, choices, junctions);
   size_t work = 1;
   for (int end = 1; end < positions; ++end) {
-    const auto ranked = ArrayRef<RankedArc>(interval.ranked)
-                            .slice(interval.firstRanked[end],
-                                   interval.firstRanked[end + 1] - interval.firstRanked[end]);
+    const auto ranked = rankedAt(interval, end);
     listStages(end, ranked, choices, junctions);
     listTransfers(end, interval.mostTime, junctions, beginnings);
     work += listed[end].transfers.size() * junctions.depths(end);
@@ -163,11 +235,12 @@ size_t LevelPaths::list(const Interval &interval, ArrayRef<StageArc> choices,
 
 /// The sides of these stages towards those behind them, without their figures.
 std::vector<LevelPaths::Side> LevelPaths::endingsOf(ArrayRef<RankedArc> ranked,
-                                                    ArrayRef<StageArc> choices) const {
+                                                    ArrayRef<StageArc> choices,
+                                                    const Junctions &junctions) const {
   std::vector<SearchSpace::Face> faces;
   for (const RankedArc &each : ranked)
     for (int chain : space.chainsOf(choices[each.choice].option))
-      faces.push_back(space.faceBehind(choices[each.choice].option, chain));
+      faces.push_back(faceBehind(junctions, choices[each.choice].option, chain));
   makeSet(faces);
   std::vector<Side> sides;
   for (SearchSpace::Face face : faces)
@@ -179,7 +252,7 @@ std::vector<LevelPaths::Side> LevelPaths::endingsOf(ArrayRef<RankedArc> ranked,
 void LevelPaths::listStages(int position, ArrayRef<RankedArc> ranked, ArrayRef<StageArc> choices,
                             const Junctions &junctions) {
   Position &here = listed[position];
-  here.endings = endingsOf(ranked, choices);
+  here.endings = endingsOf(ranked, choices, junctions);
   auto endingOf = [&](SearchSpace::Face face) {
     return lower_bound(here.endings, face,
                        [](const Side &side, SearchSpace::Face than) { return side.face < than; });
@@ -190,9 +263,10 @@ void LevelPaths::listStages(int position, ArrayRef<RankedArc> ranked, ArrayRef<S
     if (behind.fewest > behind.most)
       continue;
     for (int chain : space.chainsOf(choice.option)) {
-      const auto ending = endingOf(space.faceBehind(choice.option, chain));
+      const auto ending = endingOf(faceBehind(junctions, choice.option, chain));
       ending->add(each.time, choice.gradient);
-      const int junction = junctions.find(choice.begin, space.faceBefore(choice.option, chain));
+      const int junction =
+          junctions.find(choice.begin, faceBefore(junctions, choice.option, chain));
       here.stages.push_back({each.choice, chain, int(ending - here.endings.begin()),
                              size_t(junction), /*taken=*/0, behind});
     }
@@ -208,9 +282,11 @@ void LevelPaths::listTransfers(int position, double most, const Junctions &junct
       const Side &before = of.endings[i], &behind = beginnings[here];
       if (before.time + behind.time > most)
         continue;
-      const TransferTimes times = boundary(position, before.face, behind.face);
-      const double more =
-          times.receive + times.gradient - (before.transfer + behind.transfer) / StageArc::safety;
+      const TransferTimes times =
+          boundary(junctions.knowNeighbours, position, before.face, behind.face);
+      double more = times.receive + times.gradient;
+      if (junctions.knowNeighbours) // in place of the least transfers
+        more -= (before.transfer + behind.transfer) / StageArc::safety;
       if (std::isfinite(times.receive) && before.time + behind.time + more <= most)
         of.transfers.push_back({int(i), here, times.receive, times.gradient});
     }
@@ -232,12 +308,13 @@ const LevelPaths::ListedTransfer *LevelPaths::transferBetween(int position, int 
 double LevelPaths::solve(ArrayRef<StageArc> choices, Pays pays, LagrangianBounds &bounds) const {
   const size_t states = bounds.levels.states();
   const Junctions &junctions = bounds.junctions;
-  bounds.atJunctions.reset(junctions.allRows() * states);
+  const bool endsOnly = !junctions.knowNeighbours;
+  bounds.atJunctions.reset(junctions.allRows() * states, endsOnly);
   bounds.atJunctions.setStart(0, junctions.rows[1] * states);
   MixtureTable reached;
   for (int end = 1; end < positions; ++end) {
     const size_t rows = junctions.depths(end) * states;
-    reached.reset(listed[end].endings.size() * rows);
+    reached.reset(listed[end].endings.size() * rows, endsOnly);
     for (const ListedStage &stage : listed[end].stages) {
       const StageArc &choice = choices[stage.choice];
       addStage(stage, choice, pays(choice), bounds, reached);
@@ -256,7 +333,10 @@ void LevelPaths::addStage(const ListedStage &stage, const StageArc &choice, doub
                           const LagrangianBounds &bounds, MixtureTable &reached) const {
   const Junctions &junctions = bounds.junctions;
   const size_t states = bounds.levels.states();
-  const Addition added{pays + choice.ownTime(), pays + choice.ownForwardTime(), choice.syncTime()};
+  const Addition added =
+      junctions.knowNeighbours
+          ? Addition{pays + choice.ownTime(), pays + choice.ownForwardTime(), choice.syncTime()}
+          : Addition{pays + choice.time(), pays + choice.forwardTime(), choice.syncTime()};
   const int first = junctions.windows.of[choice.end].fewest;
   const size_t ending = size_t(stage.ending) * junctions.depths(choice.end);
   int behind = stage.behind.fewest;
@@ -277,13 +357,18 @@ void LevelPaths::addStage(const ListedStage &stage, const StageArc &choice, doub
     add(1);
 }
 
-/// Adds a stage to what is before it in each state that has room for it.
+/// Adds a stage to what is before it in each state that has room for it: side by side where only
+/// the types that count fastest differ, from the last one on of which the stage takes any.
 void LevelPaths::addStates(const Addition &added, const ListedStage &stage,
                            const LagrangianBounds &bounds, size_t before, size_t own,
                            MixtureTable &reached) const {
-  const ArrayRef<Levels::Kept> kept = bounds.levels.types;
-  const ArrayRef<Levels::Kept> outer = kept.drop_back();
-  const size_t states = bounds.levels.states(), inner = size_t(kept.back().count) + 1;
+  ArrayRef<KeptType> outer = bounds.levels.types;
+  const size_t states = bounds.levels.states();
+  size_t inner = 1;
+  while (!outer.empty() && (inner == 1 || stage.taken % inner == 0)) {
+    inner *= size_t(outer.back().count) + 1;
+    outer = outer.drop_back();
+  }
   const size_t least = stage.taken % inner;
   for (size_t row = stage.taken / inner; row < states / inner; ++row) {
     if (!isAtLeast(outer, row, stage.taken / inner))
@@ -312,8 +397,10 @@ LevelPaths::Traced LevelPaths::traced(ArrayRef<StageArc> choices, Pays pays,
     const LeastMixtures before = leastBefore(bounds, choice.begin, depth + 1, choice.option,
                                              stage.chain, choice.receive, state - stage.taken);
     const double paid = pays(choice) + transfer->receive;
-    const Addition added{paid + choice.time() - choice.gradient + transfer->gradient,
-                         paid + choice.forwardTime(), choice.syncTime()};
+    const double gradient =
+        bounds.junctions.knowNeighbours ? transfer->gradient - choice.gradient : 0;
+    const Addition added{paid + choice.time() + gradient, paid + choice.forwardTime(),
+                         choice.syncTime()};
     int ofBefore = mixture;
     const double time = leastWith(added, before, ofBefore);
     if (time < best.time)
@@ -338,7 +425,7 @@ ArcPath LevelPaths::path(ArrayRef<StageArc> choices, Pays pays,
     state -= best.taken;
     depth = depths.of(depth + 1);
     position = choice.begin;
-    behind = space.faceBefore(choice.option, best.chain);
+    behind = faceBefore(bounds.junctions, choice.option, best.chain);
     mixture = best.mixture;
   }
   return path;
@@ -347,16 +434,17 @@ ArcPath LevelPaths::path(ArrayRef<StageArc> choices, Pays pays,
 LeastMixtures LevelPaths::leastBefore(const LagrangianBounds &bounds, int position, int behind,
                                       int option, int chain, double receive, size_t state) const {
   const Junctions &junctions = bounds.junctions;
-  const int junction =
-      junctions.find(position, option < 0 ? SearchSpace::Face() : space.faceBefore(option, chain));
+  const int junction = junctions.find(position, option < 0 ? SearchSpace::Face()
+                                                           : faceBefore(junctions, option, chain));
   const int depth = depths.of(behind);
   if (junction < 0 ||
       !junctions.windows.of[position].has(depth)) // no placement of interest has the stage
     return LeastMixtures::none();
   LeastMixtures least = bounds.atJunctions.at(
       junctions.row(position, size_t(junction), depth) * bounds.levels.states() + state);
-  for (double &each : least.of)
-    each -= receive;
+  if (junctions.knowNeighbours)
+    for (double &each : least.of)
+      each -= receive;
   return least;
 }
 

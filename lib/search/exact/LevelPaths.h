@@ -24,20 +24,17 @@ public:
   LevelPaths(const Evaluator &evaluator, const Resources &resources, int64_t batch,
              const Depths &depths, const Tuning &tuning);
 
-  /// Keeps neighbours, or, where they are kept, the limit of one more type, and lists what the
-  /// solves of `interval` look at. Returns the work of one; 0 if no other type is scarce, or too
-  /// much is left to look at.
-  size_t keepMore(Interval &interval, const std::vector<StageArc> &choices);
+  /// Keeps neighbours, or limits of types in more levels, and lists what the solves of `interval`
+  /// look at. Returns the work of one; 0 if no more levels gain anything, or too much is left to
+  /// look at.
+  size_t keepMore(Interval &interval, llvm::ArrayRef<StageArc> choices);
   /// Whether each type that is scarce is kept.
-  bool keepsAll(const LagrangianBounds &bounds) const { return scarcestType(bounds) < 0; }
+  bool keepsAll(const LagrangianBounds &bounds) const;
   /// Finds the least of each junction and state into `bounds`. Returns the least of all layers.
   double solve(llvm::ArrayRef<StageArc> choices, Pays pays, LagrangianBounds &bounds) const;
   /// The path of the last `solve`, which made `bounds`.
   ArcPath path(llvm::ArrayRef<StageArc> choices, Pays pays, const LagrangianBounds &bounds) const;
 
-  /// The state of what a stage on `option` takes, and of what `used` devices leave.
-  size_t statesTaken(const Levels &levels, int option) const;
-  size_t stateLeft(const Levels &levels, llvm::ArrayRef<int> used) const;
   /// The least before a stage on `option` that begins at `position`, itself one of `behind` stages
   /// from there on, whose input takes `receive` seconds at least, in `state`; `chain`: in its node,
   /// of stages from there on.
@@ -80,12 +77,18 @@ private:
     size_t taken = 0;
   };
 
-  Junctions junctionsOf(const Interval &interval, const std::vector<StageArc> &choices) const;
-  int scarcestType(const LagrangianBounds &bounds) const;
+  Junctions junctionsOf(const Interval &interval, llvm::ArrayRef<StageArc> choices,
+                        bool knowNeighbours) const;
+  bool mayKnowNeighbours(const Interval &interval, llvm::ArrayRef<StageArc> choices) const;
+  size_t keep(Interval &interval, llvm::ArrayRef<StageArc> choices, bool knowNeighbours);
+  std::vector<LimitedType> scarceTypes(const Interval &interval,
+                                       llvm::ArrayRef<StageArc> choices) const;
+  SearchSpace::Face faceBefore(const Junctions &junctions, int option, int chain) const;
+  SearchSpace::Face faceBehind(const Junctions &junctions, int option, int chain) const;
   size_t list(const Interval &interval, llvm::ArrayRef<StageArc> choices,
               const Junctions &junctions);
-  std::vector<Side> endingsOf(llvm::ArrayRef<RankedArc> ranked,
-                              llvm::ArrayRef<StageArc> choices) const;
+  std::vector<Side> endingsOf(llvm::ArrayRef<RankedArc> ranked, llvm::ArrayRef<StageArc> choices,
+                              const Junctions &junctions) const;
   void listStages(int position, llvm::ArrayRef<RankedArc> ranked, llvm::ArrayRef<StageArc> choices,
                   const Junctions &junctions);
   void listTransfers(int position, double most, const Junctions &junctions,
@@ -99,7 +102,8 @@ private:
                  size_t before, size_t own, MixtureTable &reached) const;
   Traced traced(llvm::ArrayRef<StageArc> choices, Pays pays, const LagrangianBounds &bounds,
                 int position, int depth, size_t state, int mixture, SearchSpace::Face behind) const;
-  TransferTimes boundary(int position, SearchSpace::Face before, SearchSpace::Face behind);
+  TransferTimes boundary(bool knowNeighbours, int position, SearchSpace::Face before,
+                         SearchSpace::Face behind);
 
   const Evaluator &evaluator;
   const SearchSpace &space;

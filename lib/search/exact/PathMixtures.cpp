@@ -66,6 +66,20 @@ HETERPLAN_VECTORISED static void addStageToMixtures(const PerMixture<double> &ti
   }
 }
 
+/// Without the mixtures between.
+HETERPLAN_VECTORISED static void addStageToEnds(double time, double forward, double sync,
+                                                const PerMixture<const double *> &before,
+                                                const PerMixture<double *> &least, size_t count) {
+  const double *__restrict forwards = before[0], *__restrict fills = before[fillOnly];
+  double *__restrict leastForwards = least[0], *__restrict leastFills = least[fillOnly];
+  for (size_t i = 0; i < count; ++i) {
+    const double through = forward + forwards[i], exposed = sync + forwards[i];
+    leastForwards[i] = through < leastForwards[i] ? through : leastForwards[i];
+    const double fill = time + (fills[i] > exposed ? fills[i] : exposed);
+    leastFills[i] = fill < leastFills[i] ? fill : leastFills[i];
+  }
+}
+
 /// Adds the transfers across a boundary to the mixtures.
 HETERPLAN_VECTORISED static void addTimesToMixtures(const PerMixture<double> &times,
                                                     const PerMixture<const double *> &before,
@@ -74,6 +88,8 @@ HETERPLAN_VECTORISED static void addTimesToMixtures(const PerMixture<double> &ti
   for (size_t mixture = 0; mixture < times.size(); ++mixture) {
     const double time = times[mixture], *__restrict from = before[mixture];
     double *__restrict to = least[mixture];
+    if (!to)
+      continue;
     for (size_t i = 0; i < count; ++i)
       to[i] = time + from[i] < to[i] ? time + from[i] : to[i];
   }
@@ -113,22 +129,25 @@ double leastWith(const Addition &added, const LeastMixtures &before, int &mixtur
   return mixed(added.time, added.forward, own) + most;
 }
 
-void MixtureTable::reset(size_t places) {
+void MixtureTable::reset(size_t places, bool onlyEnds) {
+  endsOnly = onlyEnds;
   compressed.clear();
-  for (std::vector<double> &each : least)
-    each.assign(places, infinity);
+  for (int mixture = 0; mixture <= fillOnly; ++mixture)
+    least[mixture].assign(hasMixture(mixture) ? places : 0, infinity);
 }
 
 void MixtureTable::setStart(size_t place, size_t count) {
   for (std::vector<double> &each : least)
-    std::fill_n(each.begin() + place, count, 0);
+    if (!each.empty())
+      std::fill_n(each.begin() + place, count, 0);
 }
 
 LeastMixtures MixtureTable::at(size_t place) const {
   LeastMixtures result;
   for (int mixture = 0; mixture <= fillOnly; ++mixture)
-    result.of[mixture] =
-        compressed.empty() ? least[mixture][place] : double(compressed[place][mixture]);
+    result.of[mixture] = !hasMixture(mixture) ? -infinity
+                         : compressed.empty() ? least[mixture][place]
+                                              : double(compressed[place][mixture]);
   return result;
 }
 
@@ -144,8 +163,8 @@ void MixtureTable::compress() {
 MixtureTable::Rows MixtureTable::rowsFrom(const MixtureTable &before, size_t place, size_t own) {
   Rows rows;
   for (int mixture = 0; mixture <= fillOnly; ++mixture) {
-    rows.before[mixture] = &before.least[mixture][place];
-    rows.own[mixture] = &least[mixture][own];
+    rows.before[mixture] = hasMixture(mixture) ? &before.least[mixture][place] : nullptr;
+    rows.own[mixture] = hasMixture(mixture) ? &least[mixture][own] : nullptr;
   }
   return rows;
 }
@@ -153,6 +172,8 @@ MixtureTable::Rows MixtureTable::rowsFrom(const MixtureTable &before, size_t pla
 void MixtureTable::addStage(const Addition &added, const MixtureTable &before, size_t place,
                             size_t own, size_t count) {
   const Rows rows = rowsFrom(before, place, own);
+  if (endsOnly)
+    return addStageToEnds(added.time, added.forward, added.sync, rows.before, rows.own, count);
   addStageToMixtures(allMixed(added.time, added.forward), added.sync / fillOnly, rows.before,
                      rows.own, count);
 }

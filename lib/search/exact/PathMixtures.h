@@ -39,8 +39,8 @@ double leastWith(const Addition &added, const LeastMixtures &before, int &mixtur
 /// Figures of each mixture by place.
 class MixtureTable {
 public:
-  /// All infinite.
-  void reset(size_t places);
+  /// All infinite. `endsOnly`: without what lies between fill and forward time.
+  void reset(size_t places, bool endsOnly = false);
   /// No layers are before these.
   void setStart(size_t place, size_t count);
   const std::vector<double> &fill() const { return least[fillOnly]; }
@@ -61,6 +61,9 @@ private:
   };
   Rows rowsFrom(const MixtureTable &before, size_t place, size_t own);
 
+  bool hasMixture(int mixture) const { return !endsOnly || mixture == 0 || mixture == fillOnly; }
+
+  bool endsOnly = false;
   PerMixture<std::vector<double>> least;
   std::vector<PerMixture<float>> compressed; // in place of those
 };

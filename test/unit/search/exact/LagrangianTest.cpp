@@ -331,14 +331,17 @@ void expectBelow(const Evaluator &evaluator, const Lagrangian &lagrangian, const
   }
 }
 
-TEST(Lagrangian, limitsThatAreKeptExactlyNeverPassTheBestPlan) {
+namespace {
+/// With room for so many states, the neighbours of stages included.
+void expectBelowTheBestPlan(int mostStates) {
   int sharpened = 0, compared = 0;
   onBestPlans(Objective::Throughput,
               [&](Evaluator &evaluator, const Evaluation &best, const Placement &placement) {
                 double iteration = best.iteration.value();
                 for (double target : {iteration * 1.5, iteration * (1 + 1e-9)}) {
                   StageTable table(evaluator, placement.microBatches);
-                  const SearchOptions options;
+                  SearchOptions options;
+                  options.tuning.mostStates = mostStates;
                   Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, options);
                   lagrangian.tighten(target, infinity);
                   Listed listed(evaluator, placement);
@@ -356,6 +359,13 @@ TEST(Lagrangian, limitsThatAreKeptExactlyNeverPassTheBestPlan) {
   EXPECT_GT(sharpened, 100);
   EXPECT_GT(compared, 100);
 }
+} // namespace
+
+TEST(Lagrangian, limitsThatAreKeptExactlyNeverPassTheBestPlan) {
+  expectBelowTheBestPlan(SearchOptions().tuning.mostStates);
+}
+
+TEST(Lagrangian, LevelsWithoutNeighboursNeverPassTheBestPlan) { expectBelowTheBestPlan(2000); }
 
 TEST(Lagrangian, pathsThatItMetArePlacementsWithinTheLimits) {
   int met = 0, severalStages = 0;

@@ -30,8 +30,8 @@ public:
   }
 
   /// The bound that mixtures give.
-  double bound(MixtureTable &table) const {
-    table.reset(last + 1);
+  double bound(MixtureTable &table, bool endsOnly = false) const {
+    table.reset(last + 1, endsOnly);
     table.setStart(0, 1);
     for (const Stage &stage : stages) // by end
       table.addStage(stage.added, table, stage.begin, stage.end, 1);
@@ -103,6 +103,8 @@ TEST(PathMixtures, noPathTakesLessAndTheyTellMoreThanTwoFigures) {
     const double ofTwo = instance.boundOfTwo();
     EXPECT_LE(bound, least * (1 + 1e-12));
     EXPECT_GE(bound, ofTwo * (1 - 1e-12));
+    EXPECT_DOUBLE_EQ(instance.bound(table, /*endsOnly=*/true), ofTwo);
+    EXPECT_DOUBLE_EQ(table.at(Instance::last).withExposed(0), ofTwo);
     loose += ofTwo < least * (1 - 1e-9);
     tighter += bound > ofTwo * (1 + 1e-9);
     tight += bound > least * (1 - 1e-9);
