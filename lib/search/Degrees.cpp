@@ -9,9 +9,21 @@ namespace heterplan {
 
 namespace {
 
+/// Compares values of Plan::objectiveValue.
+struct IsBetter {
+  bool maximise;
+
+  explicit IsBetter(Objective objective) : maximise(objective == Objective::Throughput) {}
+  bool operator()(double a, double b) const { return maximise ? a > b : a < b; }
+  /// Nothing is worse than any value.
+  bool operator()(std::optional<double> a, std::optional<double> b) const {
+    return a && (!b || (*this)(*a, *b));
+  }
+};
+
 class AllDegrees {
 public:
-  explicit AllDegrees(Objective objective) : maximise(objective == Objective::Throughput) {}
+  explicit AllDegrees(Objective objective) : isBetterValue(objective) {}
 
   bool isEmpty() const { return !best; }
   /// The best value so far.
@@ -52,13 +64,12 @@ private:
       return other.isProven() && !one.isProven();
     if (!one.plan || !other.plan)
       return one.plan.has_value();
-    double own = one.plan->objectiveValue, known = other.plan->objectiveValue;
-    return maximise ? own > known : own < known;
+    return isBetterValue(one.plan->objectiveValue, other.plan->objectiveValue);
   }
 
   void addBound(double own) {
     isBounded &= own > 0;
-    bound = bound == 0 ? own : maximise ? std::max(bound, own) : std::min(bound, own);
+    bound = bound == 0 || isBetterValue(own, bound) ? own : bound;
   }
 
   void state(SearchOutcome &outcome, bool bounded) const {
@@ -70,7 +81,7 @@ private:
       outcome.termination = Termination::Feasible;
   }
 
-  bool maximise;
+  IsBetter isBetterValue;
   std::optional<BestDegree> best;
   double bound = 0;
   bool isBounded = true; // every search has proven a bound, or that there is no plan
@@ -79,23 +90,23 @@ private:
 };
 
 /// The parts of the time that is left for a first look, and for the first of several searches.
+/// With 0.8 in place of 0.6, the gaps of 26 rows after 1 s have the same mean.
 constexpr double lookShare = 0.06, firstShare = 0.6;
 
 class DegreeSearches {
 public:
   DegreeSearches(Objective objective, const Deadline &deadline, const std::atomic<bool> *stop,
                  DegreeSearch search)
-      : maximise(objective == Objective::Throughput), all(objective), deadline(deadline),
-        stop(stop), search(search) {}
+      : isBetter(objective), all(objective), deadline(deadline), stop(stop), search(search) {}
 
   /// Looks at `degree`, which leaves it to a whole search unless it is ended.
   Error look(size_t degree) {
     if (stopped()) {
-      waiting.push_back({degree, std::nullopt});
+      addWaiting(degree, std::nullopt);
       return Error::success();
     }
     const Deadline until = deadline.part(lookShare);
-    auto outcome = search(degree, {until, better(all.toBeat(), seen), /*firstLook=*/true});
+    auto outcome = search(degree, {until, bestSoFar(), /*firstLook=*/true});
     if (!outcome)
       return outcome.takeError();
     if (!*outcome)
@@ -110,14 +121,12 @@ public:
 
   void addWaiting(size_t degree, std::optional<double> value) {
     waiting.push_back({degree, value});
-    seen = better(seen, value);
   }
 
   /// Searches the degrees that wait, those with the best plans first.
   Error searchWaiting() {
-    stable_sort(waiting, [&](const Waiting &a, const Waiting &b) {
-      return a.value && (!b.value || (a.value != b.value && better(a.value, b.value) == a.value));
-    });
+    stable_sort(waiting,
+                [&](const Waiting &a, const Waiting &b) { return isBetter(a.value, b.value); });
     for (size_t next = 0; next < waiting.size() && (all.isEmpty() || !stopped()); ++next) {
       const size_t left = waiting.size() - next;
       const double share = next == 0 && left > 1 ? firstShare : 1 / double(left);
@@ -141,14 +150,18 @@ private:
 
   bool stopped() const { return stop && *stop; }
 
-  std::optional<double> better(std::optional<double> a, std::optional<double> b) const {
-    return !a || !b ? (a ? a : b) : maximise ? std::max(*a, *b) : std::min(*a, *b);
+  /// The best value that a whole search or a first look has found.
+  std::optional<double> bestSoFar() const {
+    std::optional<double> best = all.toBeat();
+    for (const Waiting &each : waiting)
+      if (isBetter(each.value, best))
+        best = each.value;
+    return best;
   }
 
-  bool maximise;
+  IsBetter isBetter;
   AllDegrees all;
   std::vector<Waiting> waiting;
-  std::optional<double> seen; // the best value of those that wait
   Deadline deadline;
   const std::atomic<bool> *stop;
   DegreeSearch search;
