@@ -127,8 +127,6 @@ Values ofData(const TensorData &data) {
   return numbers ? numbers : conditionsOf(data);
 }
 
-/// Numbers are exact up to here in all types that casts may pass through, and do not overflow.
-constexpr int64_t largest = int64_t(1) << 24;
 Values reshaped(const IndexedValues &values, const Sizes &dims) {
   SmallVector<int, 4> source(dims.size(), -1); // by axis of `dims`; -1: an axis of one element
   size_t from = 0;
