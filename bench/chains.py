@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import json
 import random
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gaps import Workload, arguments_of, compiled, finish, line, print_head, summary
+from gaps import Workload, arguments_of, compiled, run_lists
 
 TYPES = {"a100": "a100-sxm4-80gb", "v100": "v100-sxm2-32gb", "l4": "l4", "h100": "h100-sxm5-80gb", "t4": "t4"}
 PER_NODE = 8
@@ -112,20 +111,7 @@ LISTS = {"chains-1": workloads, "growth-1": growth}
 
 
 def main() -> None:
-    arguments = arguments_of(__doc__)
-    seen: dict[str, dict[str, Any]] = {}
-    with tempfile.TemporaryDirectory() as name:
-        for title, listed in LISTS.items():
-            print_head(title)
-            rows: dict[str, dict[str, Any]] = {}
-            for work in listed(Path(name)):
-                if arguments.only in work.name:
-                    rows[work.name] = compiled(work, Path(name))
-                    print(line(work.name, rows[work.name]), flush=True)
-            summary(title, rows)
-            print()
-            seen |= {f"{title}: {key}": row for key, row in rows.items()}
-    finish(seen, arguments.json)
+    run_lists(LISTS, arguments_of(__doc__), lambda work, _, folder: compiled(work, folder))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import statistics
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,27 @@ def print_head(workloads: str, verifies: bool = False, batch: int = BATCH) -> No
 def finish(rows: dict[str, dict[str, Any]], file: Path | None) -> None:
     if file:
         file.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+def run_lists(
+    lists: dict[str, Callable[[Path], list[Workload]]],
+    arguments: argparse.Namespace,
+    run: Callable[[Workload, dict[str, dict[str, Any]], Path], dict[str, Any]],
+) -> None:
+    """Prints a table for each list of workloads. `run` has the rows so far of its list."""
+    seen: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory() as name:
+        for title, listed in lists.items():
+            print_head(title)
+            rows: dict[str, dict[str, Any]] = {}
+            for work in listed(Path(name)):
+                if arguments.only in f"{title} {work.name}":
+                    rows[work.name] = run(work, rows, Path(name))
+                    print(line(work.name, rows[work.name]), flush=True)
+            summary(title, rows)
+            print()
+            seen |= {f"{title}: {key}": row for key, row in rows.items()}
+    finish(seen, arguments.json)
 
 
 def main() -> None:

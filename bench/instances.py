@@ -16,14 +16,14 @@ import json
 import random
 import shlex
 import sys
-import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 from chains import TYPES, Chain, gpt, layer, random_chain
-from gaps import ROOT, Workload, compiled, finish, line, parser_of, print_head, summary
+from gaps import ROOT, Workload, compiled, parser_of, run_lists
 
 sys.path.insert(0, str(ROOT / "test/planning"))
 from branched import nasnet  # noqa: E402
@@ -205,35 +205,21 @@ def limits_of(goal: str, fastest: dict[str, Any]) -> tuple[str, ...]:
     return options
 
 
-def row_of(
-    work: Workload, goal: str, fastest: dict[str, Any], more: tuple[str, ...], folder: Path
-) -> dict[str, Any]:
-    if goal in ("half", "budget") and not fastest.get("feasible"):
-        return {"feasible": False, "cpu": 0.0, "megabytes": 0.0, "error": ["needs the throughput row"]}
-    options = (*work.options, *limits_of(goal, fastest), *more)
-    return compiled(Workload(work.name, work.model, work.cluster, options, work.batch), folder)
-
-
 def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--options", default="--threads 1", help="more options of compile, in one word")
     arguments = parser.parse_args()
     more = tuple(shlex.split(arguments.options))
-    seen: dict[str, dict[str, Any]] = {}
-    with tempfile.TemporaryDirectory() as name:
-        for title, listed in LISTS.items():
-            print_head(title)
-            rows: dict[str, dict[str, Any]] = {}
-            for work in listed(Path(name)):
-                if arguments.only not in f"{title} {work.name}":
-                    continue
-                prefix, goal = work.name.rsplit(" ", 1)
-                rows[work.name] = row_of(work, goal, rows.get(f"{prefix} throughput", {}), more, Path(name))
-                print(line(work.name, rows[work.name]), flush=True)
-            summary(title, rows)
-            print()
-            seen |= {f"{title}: {key}": row for key, row in rows.items()}
-    finish(seen, arguments.json)
+
+    def run(work: Workload, rows: dict[str, dict[str, Any]], folder: Path) -> dict[str, Any]:
+        prefix, goal = work.name.rsplit(" ", 1)
+        fastest = rows.get(f"{prefix} throughput", {})
+        if goal in ("half", "budget") and not fastest.get("feasible"):
+            return {"feasible": False, "cpu": 0.0, "megabytes": 0.0, "error": ["needs the throughput row"]}
+        options = (*work.options, *limits_of(goal, fastest), *more)
+        return compiled(replace(work, options=options), folder)
+
+    run_lists(LISTS, arguments, run)
 
 
 if __name__ == "__main__":
