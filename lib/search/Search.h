@@ -37,8 +37,7 @@ llvm::ArrayRef<MethodInfo> methods();
 
 struct SearchOptions {
   uint64_t seed = 0;
-  /// Limit of the deterministic work counter (stages priced), the same on every machine; label
-  /// setting may search twice.
+  /// Limit of the deterministic work counter (stages priced), the same on every machine.
   int64_t workLimit = 8'000'000;
   /// When the search has to end. A plan that it cuts short is no longer reproducible.
   Deadline deadline;

@@ -108,7 +108,7 @@ void addSearch(CLI::App &command, CompileOptions &options) {
       "end the command after this time with the best plan so far: seconds, or with a unit, e.g. "
       "90s; the plan is then not reproducible");
   addText(command, "--work-limit", options.workLimit, "N",
-          "stop a search after N evaluated stages; a second one may follow (8000000)");
+          "stop a search after N evaluated stages (8000000)");
   addText(command, "--gap", options.gap, "G",
           "stop when the plan is proven to be within this fraction of the optimum, e.g. 0.01 (0)");
   std::string names;

@@ -273,22 +273,30 @@ std::vector<double> LabelSearch::boundsAlong(const Placement &placement) {
   return bounds;
 }
 
+/// Labels grow and bounds are sharpened by turns, which get longer, until the proof or the end of
+/// all work. Labels go on if two turns in a row are likely to end the proof.
+void LabelSearch::prove() {
+  constexpr double growth = 1.5;
+  const bool sharpens = options.uses(Method::LevelBounds);
+  double turn = options.tuning.firstTurn;
+  for (bool ofLabels = true; isOpen() && !isOver();) {
+    const double before = open.top().first;
+    const double end = std::min(1.0, double(work()) / double(options.workLimit) + turn);
+    ofLabels ? bestFirst(end) : sharpen(end);
+    const bool endsSoon = ofLabels && isOpen() && 2 * open.top().first - before >= cutoff();
+    if (!ofLabels)
+      turn = std::min(options.tuning.longestTurn, turn * growth);
+    ofLabels = !ofLabels || !sharpens || endsSoon;
+  }
+}
+
 Solution LabelSearch::solve() {
   double left = openCases();
   improveOnce();
   for (size_t choice = 0; choice < cases.size(); ++choice)
     if (cases[choice])
       addRoot(static_cast<int>(choice));
-  // Within a time limit, sharper bounds say more than labels.
-  const double part = options.deadline.isLimited() ? 0.1 : 1;
-  const double after = options.tuning.sharpenedAfter * part,
-               sharpening = options.tuning.sharpeningShare;
-  for (double share = after; share + sharpening < 1; share += sharpening + after) {
-    bestFirst(share);
-    if (isOpen() && options.uses(Method::LevelBounds))
-      sharpen(share + sharpening);
-  }
-  bestFirst(1);
+  prove();
   double least = std::min({left, leastMisjudged, open.empty() ? infinity : open.top().first});
   if (options.gap > 0) // what is fathomed may be better than the plan by the gap
     least = std::min(least, cutoff());

@@ -96,6 +96,7 @@ private:
   void keepFew(std::vector<int> &indices) const;
   void beam(int choice);
   void bestFirst(double workShare);
+  void prove();
   Solution solve();
   double cutoff() const;
   /// Whether work or time is up.

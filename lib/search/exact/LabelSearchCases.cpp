@@ -262,6 +262,7 @@ void LabelSearch::sharpen(double workShare) {
   const SearchBudget budget(options, workShare);
   std::vector<char> isSharp(cases.size(), false);
   tightenOpenCases();
+  const int64_t before = sharpened;
   while (work() <= budget.left() && !budget.interrupted()) {
     const std::vector<int> together = deciding(isSharp);
     if (together.empty())
@@ -276,7 +277,8 @@ void LabelSearch::sharpen(double workShare) {
     }
     report();
   }
-  boundAgain();
+  if (sharpened > before)
+    boundAgain();
 }
 
 /// Sharpens the bounds of a case by several steps, so that threads seldom wait for each other; by

@@ -174,20 +174,6 @@ Expected<Solution> searchAll(Evaluator &evaluator, const SearchOptions &options,
     return failure;
   return solution;
 }
-
-/// A solution that was cut short by the limit of work, and a second search that begins from its
-/// plan with multipliers of its own: both bounds hold, but for what either search left out.
-Solution searchedAgain(Evaluator &evaluator, const SearchOptions &options, Solution first) {
-  Solution second = LabelSearch(evaluator, options).runFrom(first.placement);
-  second.bound = std::max(*first.bound, *second.bound);
-  for (std::string &part : first.leftOut)
-    if (!is_contained(second.leftOut, part))
-      second.leftOut.push_back(std::move(part));
-  if (second.placement &&
-      *second.bound >= evaluator.evaluate(*second.placement)->objective * (1 - 1e-12))
-    second.termination = Termination::Optimal;
-  return second;
-}
 } // namespace
 
 Expected<Solution> LabelSetting::run(Evaluator &evaluator, const SearchOptions &options) {
@@ -219,10 +205,7 @@ Expected<Solution> LabelSetting::run(Evaluator &evaluator, const SearchOptions &
   }
   if (!isWhole)
     return refine(evaluator, options, coarse, few, std::move(found));
-  Expected<Solution> solution = searchAll(evaluator, options, brief, coarse, few, found.placement);
-  const bool isOver =
-      !solution || solution->termination != Termination::Limit || options.deadline.passed();
-  return isOver ? std::move(solution) : searchedAgain(evaluator, options, std::move(*solution));
+  return searchAll(evaluator, options, brief, coarse, few, found.placement);
 }
 
 } // namespace heterplan

@@ -83,12 +83,15 @@ Lagrangian::Ascent Lagrangian::ascend(const Interval &interval, LagrangianBounds
       continue;
     }
     current.multipliers = ascent.multipliers;
-    if (ascent.take(current.bound))
-      relaxation = current;
-    if (ascent.best() >= goal || !std::isfinite(ascent.best()))
+    const bool isBest = ascent.take(current.bound);
+    const bool isOver = ascent.best() >= goal || !std::isfinite(ascent.best());
+    const ArcPath path = isOver      ? ArcPath()
+                         : hasLevels ? own.path(choices, pays, current)
+                                     : arcPaths.path(choices, charges, current);
+    if (isBest)
+      std::swap(relaxation, current); // what is in the other one is not read again
+    if (isOver)
       break;
-    const ArcPath path =
-        hasLevels ? own.path(choices, pays, current) : arcPaths.path(choices, charges, current);
     const std::vector<double> slope = surplus(path, fillTime);
     const bool isWithin = all_of(slope, [](double more) { return more <= rounding; });
     if (double least = leastOf(path, charges.countsMoney); isWithin && least < leastOfPaths) {
