@@ -67,8 +67,9 @@ void BottleneckSearch::consider(const Placement &placement) {
 /// `limit`.
 Expected<double> BottleneckSearch::solve(double limit, int choice, double &reached) {
   int microBatches = evaluator.space.microBatches[choice];
-  CountTable counts(evaluator, microBatches, limit);
-  int64_t entries = int64_t(counts.positions) * counts.positions / 2 * counts.types;
+  CountTable counts(evaluator, microBatches, limit, solver.deepest(microBatches));
+  int64_t entries =
+      int64_t(counts.positions) * counts.positions / 2 * counts.types * counts.depths();
   meter.add(entries);
   Expected<BottleneckSolver::Answer> answer = solver.solve(counts, microBatches, budget());
   if (!answer)
@@ -192,22 +193,37 @@ Expected<Solution> BottleneckSearch::runOverGrid() {
 }
 } // namespace
 
-CountTable::CountTable(Evaluator &evaluator, int microBatches, double limit)
+CountTable::CountTable(Evaluator &evaluator, int microBatches, double limit, int deepest)
     : positions(static_cast<int>(evaluator.space.positions.size())),
       types(static_cast<int>(evaluator.space.available.size())), microBatches(microBatches),
-      limit(limit), counts(size_t(positions) * (positions - 1) / 2 * types) {
+      limit(limit), ofDepth(size_t(positions) * (positions - 1) / 2 * types) {
+  addDepth(evaluator, 0);
+  if (deepest == 0)
+    return;
+  addDepth(evaluator, deepest);
+  const std::vector<int> last(counts.begin() + ofDepth, counts.end());
+  counts.resize(ofDepth);
+  if (last == counts)
+    return;
+  for (int behind = 1; behind < deepest; ++behind)
+    addDepth(evaluator, behind);
+  counts.insert(counts.end(), last.begin(), last.end());
+}
+
+/// The counts of stages with so many stages behind them.
+void CountTable::addDepth(Evaluator &evaluator, int behind) {
   const SearchSpace &space = evaluator.space;
   const std::vector<int> &at = space.positions;
-  size_t next = 0;
+  const int inFlight = evaluator.problem.request.inFlight(behind + 1, microBatches);
   for (int end = 1; end < positions; ++end)
     for (int begin = 0; begin < end; ++begin) {
       bool whole = begin == 0 && end == positions - 1;
       bool allowed = whole ? space.minStages <= 1 : space.maxStages > 1;
       for (int type = 0; type < types; ++type)
-        counts[next++] = allowed && space.available[type] > 0
+        counts.push_back(allowed && space.available[type] > 0
                              ? evaluator.stages.leastCount({at[begin], at[end]}, type, limit,
-                                                           microBatches, /*inFlight=*/1)
-                             : 0;
+                                                           microBatches, inFlight)
+                             : 0);
     }
 }
 

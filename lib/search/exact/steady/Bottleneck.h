@@ -14,18 +14,26 @@ namespace heterplan {
 /// Least devices for every stage at one limit: fewest of type t for positions [begin, end).
 class CountTable {
 public:
-  /// With one micro-batch in flight. Times on their own as StageEvaluator::leastCount has them.
-  CountTable(Evaluator &evaluator, int microBatches, double limit);
+  /// Tells up to `deepest` stages behind a stage apart. Times on their own as
+  /// StageEvaluator::leastCount has them.
+  CountTable(Evaluator &evaluator, int microBatches, double limit, int deepest = 0);
 
-  /// 0: no number of devices is enough, or the schedule does not allow such a stage.
-  int at(int begin, int end, int type) const {
-    return counts[(size_t(end) * (end - 1) / 2 + begin) * types + type];
+  /// With so many stages behind it, at most depths() − 1, which stands for more: they decide how
+  /// many micro-batches are in flight. 0: no number of devices is enough, or the schedule does not
+  /// allow such a stage.
+  int at(int begin, int end, int type, int behind = 0) const {
+    return counts[size_t(behind) * ofDepth + (size_t(end) * (end - 1) / 2 + begin) * types + type];
   }
+  /// 1 where memory tells none apart.
+  int depths() const { return int(counts.size() / ofDepth); }
   const int positions, types, microBatches;
   const double limit;
 
 private:
-  std::vector<int> counts;
+  void addDepth(Evaluator &evaluator, int behind);
+
+  const size_t ofDepth;
+  std::vector<int> counts; // by stages behind, end, begin and type
 };
 
 /// Finds the cheapest placement at a limit.
@@ -39,6 +47,8 @@ public:
     /// Found on the way, the devices as at the limit; not all need be feasible.
     std::vector<Placement> placements;
   };
+  /// The most stages behind a stage that it tells apart.
+  virtual int deepest(int /*microBatches*/) const { return 0; }
   /// `cutoff`: prices above it are of no interest.
   virtual llvm::Expected<Answer> solve(const CountTable &counts, int microBatches,
                                        double cutoff) = 0;

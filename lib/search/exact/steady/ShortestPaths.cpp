@@ -16,82 +16,113 @@ namespace heterplan {
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
+/// More stages behind one count as so many.
+constexpr int deepestStage = 7;
+
 class ShortestPaths : public BottleneckSolver {
 public:
   ShortestPaths(const Evaluator &evaluator, const Tuning &tuning)
       : evaluator(evaluator), tuning(tuning) {}
+  int deepest(int microBatches) const override {
+    return std::min({deepestStage, microBatches - 1, evaluator.space.maxStages - 1});
+  }
   Expected<Answer> solve(const CountTable &counts, int microBatches, double cutoff) override;
 
 private:
+  /// A stage, with the best stages behind it.
   struct Step {
     double cost = infinity;
-    int begin = -1, previous = -1; // position and type that it comes from
+    int end = -1;
+    size_t next = none; // the step behind it
   };
+  /// The least cost of stages from some position on, and of those whose first one is of another
+  /// type.
+  struct Least {
+    double cost = infinity, second = infinity;
+    size_t step = none, secondStep = none;
+
+    void add(double of, size_t at) {
+      if (of < cost) {
+        second = cost;
+        secondStep = step;
+        cost = of;
+        step = at;
+      } else if (of < second) {
+        second = of;
+        secondStep = at;
+      }
+    }
+  };
+  static constexpr size_t none = -1;
+
+  size_t stepAt(const CountTable &counts, int begin, int behind, int type) const {
+    return (size_t(begin) * counts.depths() + behind) * counts.types + type;
+  }
   double shortest(const CountTable &counts, ArrayRef<double> prices);
+  void addStages(const CountTable &counts, ArrayRef<double> prices, int begin, int end, int behind,
+                 const Least &rest);
   Placement path(const CountTable &counts, int microBatches) const;
   std::vector<double> surplus(const Placement &placement) const;
 
   const Evaluator &evaluator;
   const Tuning &tuning;
-  std::vector<Step> steps; // by position and type of the stage that ends there
-  int last = -1;           // type of the last stage of the shortest path
+  std::vector<Step> steps; // by begin, stages behind and type
+  size_t first = none;     // step of the shortest path
 };
 
 /// Cost of the shortest path where a device of type t costs prices[t].
 double ShortestPaths::shortest(const CountTable &counts, ArrayRef<double> prices) {
-  int types = counts.types;
-  bool apart = evaluator.rules.mergesNeighbours(); // neighbours differ in type
-  steps.assign(size_t(counts.positions) * types, Step());
-  struct Least {
-    double cost = infinity, second = infinity;
-    int type = -1, secondType = -1;
-  };
-  std::vector<Least> least(counts.positions);
-  least[0] = {0, 0, -1, -1};
-  for (int end = 1; end < counts.positions; ++end) {
-    Step *here = &steps[size_t(end) * types];
-    for (int begin = 0; begin < end; ++begin) {
-      const Least &from = least[begin];
-      if (from.cost == infinity)
-        continue;
-      for (int type = 0; type < types; ++type) {
-        int count = counts.at(begin, end, type);
-        bool second = apart && from.type == type && begin > 0;
-        double cost = (second ? from.second : from.cost) + count * prices[type];
-        if (count > 0 && cost < here[type].cost)
-          here[type] = {cost, begin, second ? from.secondType : from.type};
+  const int depths = counts.depths(), last = counts.positions - 1;
+  steps.assign(size_t(counts.positions) * depths * counts.types, Step());
+  std::vector<Least> least(size_t(counts.positions) * depths); // by begin and stages behind
+  Least whole;
+  for (int begin = last; begin-- > 0;) {
+    addStages(counts, prices, begin, last, /*behind=*/0, {0, 0});
+    for (int end = begin + 1; end < last; ++end)
+      for (int behind = 0; behind < depths; ++behind)
+        addStages(counts, prices, begin, end, std::min(behind + 1, depths - 1),
+                  least[size_t(end) * depths + behind]);
+    for (int behind = 0; behind < depths; ++behind)
+      for (int type = 0; type < counts.types; ++type) {
+        const size_t at = stepAt(counts, begin, behind, type);
+        least[size_t(begin) * depths + behind].add(steps[at].cost, at);
+        if (begin == 0)
+          whole.add(steps[at].cost, at);
       }
-    }
-    Least &of = least[end];
-    for (int type = 0; type < types; ++type) {
-      double cost = here[type].cost;
-      if (cost < of.cost) {
-        of.second = of.cost;
-        of.secondType = of.type;
-        of.cost = cost;
-        of.type = type;
-      } else if (cost < of.second) {
-        of.second = cost;
-        of.secondType = type;
-      }
-    }
   }
-  last = least.back().type;
-  return least.back().cost;
+  first = whole.step;
+  return whole.cost;
+}
+
+/// Puts the stages between two positions, of each type, before the `rest`. `behind`: stages behind
+/// them.
+void ShortestPaths::addStages(const CountTable &counts, ArrayRef<double> prices, int begin, int end,
+                              int behind, const Least &rest) {
+  if (rest.cost == infinity)
+    return;
+  const bool apart = evaluator.rules.mergesNeighbours(); // neighbours differ in type
+  for (int type = 0; type < counts.types; ++type) {
+    const int count = counts.at(begin, end, type, behind);
+    const bool second = apart && rest.step != none && int(rest.step % counts.types) == type;
+    const double cost = (second ? rest.second : rest.cost) + count * prices[type];
+    Step &step = steps[stepAt(counts, begin, behind, type)];
+    if (count > 0 && cost < step.cost)
+      step = {cost, end, second ? rest.secondStep : rest.step};
+  }
 }
 
 Placement ShortestPaths::path(const CountTable &counts, int microBatches) const {
   Placement placement;
   placement.microBatches = microBatches;
   const std::vector<int> &positions = evaluator.space.positions;
-  for (int end = counts.positions - 1, type = last; end > 0;) {
-    const Step &step = steps[size_t(end) * counts.types + type];
-    placement.stages.push_back({positions[step.begin], positions[end],
-                                DeviceGroup{{{type, counts.at(step.begin, end, type)}}}});
-    end = step.begin;
-    type = step.previous;
+  int begin = 0;
+  for (size_t at = first; at != none; at = steps[at].next) {
+    const int type = int(at % counts.types), behind = int(at / counts.types % counts.depths());
+    const int end = steps[at].end;
+    placement.stages.push_back({positions[begin], positions[end],
+                                DeviceGroup{{{type, counts.at(begin, end, type, behind)}}}});
+    begin = end;
   }
-  std::reverse(placement.stages.begin(), placement.stages.end());
   return placement;
 }
 
