@@ -4,6 +4,7 @@
 
 #include "search/exact/Levels.h"
 #include "search/exact/PathMixtures.h"
+#include "search/network/Regions.h"
 #include "search/network/StageArc.h"
 #include "search/problem/SearchSpace.h"
 
@@ -12,6 +13,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
 namespace heterplan {
@@ -92,11 +94,11 @@ struct LagrangianBounds {
   Junctions junctions = {};
   Levels levels = {};
 };
-/// Multipliers by the slowest stage that they were good for, seconds.
 struct Multipliers {
   std::vector<double> time, cost;
 };
-using KnownMultipliers = std::map<double, Multipliers>;
+/// By the region and the slowest stage that they were good for, seconds.
+using KnownMultipliers = std::map<std::pair<int, double>, Multipliers>;
 
 /// Placements by their slowest stage and their iteration, and what is known of them.
 struct Interval {
@@ -110,6 +112,7 @@ struct Interval {
   int sharpened = 0;                    // how often paths kept more
   double mostTime = 0;                  // of these, with all before and behind them
   bool isSharp = false;                 // nothing more can be kept exactly
+  int region = Regions::everywhere;     // of their stages
 
   void forgetLevels() {
     time.levels = {};

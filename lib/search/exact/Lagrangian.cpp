@@ -60,15 +60,17 @@ double Lagrangian::leastIterationWith(const StageArc &choice) const {
   return choice.time() + (microBatches - 1) * paceOf(choice);
 }
 
-double Lagrangian::leastSlowest() const {
+/// The least slowest stage of the placements in a region.
+double Lagrangian::leastSlowest(int region) const {
   std::vector<double> least(places.size(), infinity);
   least[0] = 0;
   for (auto choice = choices.begin(); choice != choices.end();) {
     const int end = choice->end;
     for (; choice != choices.end() && choice->end == end; ++choice)
-      places.overStage(*choice, [&](size_t before, size_t behind) {
-        least[behind] = std::min(least[behind], std::max(least[before], paceOf(*choice)));
-      });
+      if (region < 0 || regions.of(choice->option) == region)
+        places.overStage(*choice, [&](size_t before, size_t behind) {
+          least[behind] = std::min(least[behind], std::max(least[before], paceOf(*choice)));
+        });
     places.overChains(
         end, [&](size_t fewer, size_t more) { least[more] = std::min(least[more], least[fewer]); });
   }
@@ -86,7 +88,8 @@ void Lagrangian::tighten(double newTimeLimit, double newCostLimit) {
     interval.forgetLevels();
     if (isFirst && isWarm) // from elsewhere
       startNear(interval);
-    else if (isFirst && i + 1 < intervals.size()) // a good start
+    else if (isFirst && i + 1 < intervals.size() && intervals[i + 1].region == interval.region)
+      // a good start
       interval.takeMultipliers(intervals[i + 1].time.multipliers,
                                intervals[i + 1].cost.multipliers);
     const int steps =
@@ -98,7 +101,7 @@ void Lagrangian::tighten(double newTimeLimit, double newCostLimit) {
   for (const Interval &interval : intervals) {
     bool isWhole = std::isinf(interval.most); // of several that only iterations tell apart
     if (isWhole && !diverged(interval.time.multipliers) && !diverged(interval.cost.multipliers))
-      known[interval.high] = {interval.time.multipliers, interval.cost.multipliers};
+      known[{interval.region, interval.high}] = {interval.time.multipliers, interval.cost.multipliers};
   }
   dropSolved();
   splitDeciding();
@@ -111,31 +114,48 @@ void Lagrangian::tighten(double newTimeLimit, double newCostLimit) {
 /// Stages take `ratio` times as long there as here, devices are paid for as long.
 void Lagrangian::startFrom(const KnownMultipliers &others, double ratio) {
   known.clear();
-  for (const auto &[slowest, multipliers] : others) {
-    Multipliers &own = known[slowest * ratio] = multipliers;
+  for (const auto &[of, multipliers] : others) {
+    Multipliers &own = known[{of.first, of.second * ratio}] = multipliers;
     for (double &multiplier : own.time)
       multiplier *= ratio;
   }
   isWarm = !known.empty();
 }
 
-/// From the known multipliers whose slowest stage is nearest.
+/// From the known multipliers whose slowest stage is nearest. Those of types that the region does
+/// not have would only be refunded.
 void Lagrangian::startNear(Interval &interval) const {
-  auto near = known.lower_bound(interval.high);
-  if (near == known.end())
+  const Multipliers &near = knownNear(interval);
+  interval.takeMultipliers(near.time, near.cost);
+  for (int type = 0; type < types; ++type)
+    if (!regions.has(interval.region, type))
+      interval.time.multipliers[type] = interval.cost.multipliers[type] = 0;
+}
+
+/// Of its region, or else of any.
+const Multipliers &Lagrangian::knownNear(const Interval &interval) const {
+  auto near = known.lower_bound({interval.region, interval.high});
+  const auto isOfRegion = [&](auto each) {
+    return each != known.end() && each->first.first == interval.region;
+  };
+  if (!isOfRegion(near) && near != known.begin())
     --near;
-  interval.takeMultipliers(near->second.time, near->second.cost);
+  return near->second;
 }
 
 /// The least of the iteration time of completions in the interval.
 double Lagrangian::openTime(const Interval &interval, const PartialPlacement &partial) const {
   if (partial.slowest > interval.high)
     return infinity;
+  const int region = regions.ofSlots(partial.used);
+  if (interval.region >= 0 && region != interval.region && region != Regions::everywhere)
+    return infinity;
+  const double more = region == Regions::across ? 0 : moreAcross(interval);
   LeastMixtures before =
       leastBefore(interval.time, partial.position, partial.depth, partial.option, partial.chain,
                   partial.receive, interval.time.levels.stateLeft(partial.used));
   double open = before.withExposed(partial.exposed);
-  double time = std::max(interval.leastTime(), chosenTime(interval, partial) + open);
+  double time = std::max(interval.leastTime(), chosenTime(interval, partial) + open + more);
   return time > interval.most * tolerance ? infinity : time;
 }
 

@@ -22,7 +22,8 @@ namespace heterplan {
 /// their slowest stage: those whose max τ lies in an interval (low, high] take at least (m−1)·low,
 /// and the least Σ τ + exposed synchronisation of stages ≤ high. Each interval has its own
 /// multipliers, found by subgradient ascent; intervals that decide the bound are split further. The
-/// budget, if there is one, is a limit like those on devices.
+/// budget, if there is one, is a limit like those on devices. Where transfers between regions take
+/// long, each region has intervals of its own, and so have the placements across several.
 ///
 /// If the objective is cost, each interval also has multipliers for the least Σ price · iteration.
 /// A stage is paid for the whole iteration, which is at least the bound of the interval, and at
@@ -72,7 +73,7 @@ public:
 private:
   static constexpr double infinity = std::numeric_limits<double>::infinity();
 
-  double leastSlowest() const;
+  double leastSlowest(int region) const;
   double paceOf(const StageArc &choice) const;
   double leastIterationWith(const StageArc &choice) const;
   void rankChoices(Interval &interval, bool countsRest = false) const;
@@ -88,6 +89,7 @@ private:
              double limit) const;
   std::vector<double> leastBehind(const Interval &interval, const Charges &charges) const;
   void startNear(Interval &interval) const;
+  const Multipliers &knownNear(const Interval &interval) const;
   double longestOf(const Interval &interval) const { return std::min(timeLimit, interval.most); }
   double chosenTime(const Interval &interval, const PartialPlacement &partial) const;
   double openTime(const Interval &interval, const PartialPlacement &partial) const;
@@ -95,7 +97,9 @@ private:
 
   // LagrangianIntervals.cpp
   void startIntervals();
-  Interval intervalOf(double low, double high) const;
+  void startIntervals(int region);
+  Interval intervalOf(double low, double high, int region) const;
+  double moreAcross(const Interval &interval) const;
   bool mayTake(const StageArc &choice, const Interval &interval) const;
   void dropBeforeIntervals();
   std::vector<double> workBefore() const;
@@ -156,7 +160,8 @@ private:
   const Depths depths;                             // that these tell apart
   LevelPaths levels;                               // of the interval that is made sharp
   std::vector<std::unique_ptr<LevelPaths>> others; // of those beside it
-  std::vector<Interval> intervals;                 // ascending
+  Regions regions;
+  std::vector<Interval> intervals; // by region, ascending
   double timeLimit, costLimit;                     // of interest
   double solvedTime, solvedCost; // least bounds of the intervals that were dropped
   bool started = false;

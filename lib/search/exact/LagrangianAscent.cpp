@@ -27,7 +27,7 @@ void Lagrangian::improveTime(Interval &interval, int steps) {
 }
 
 Lagrangian::Ascent Lagrangian::improveTime(Interval &interval, int steps, LevelPaths &own) {
-  double base = (microBatches - 1) * interval.low;
+  const double base = (microBatches - 1) * interval.low + moreAcross(interval);
   bool anyTime = costMatters && !std::isfinite(timeLimit); // the cheapest plans leave devices
   Ascent ascent = ascend(interval, interval.time, anyTime ? 1 : steps, longestOf(interval) - base,
                          infinity, own, [&](const std::vector<double> &multipliers) {

@@ -16,6 +16,9 @@ namespace {
 /// The part of its bound from which on an interval of slowest stages is halved before it is
 /// sharpened once more.
 constexpr double wide = 0.01;
+/// Types lie in different regions if their transfers make an iteration longer by this part of what
+/// is of interest.
+constexpr double worthApart = 0.05;
 } // namespace
 
 /// By position: devices · seconds of the layers before it, as single stages at their best.
@@ -49,7 +52,7 @@ void Lagrangian::dropBeforeIntervals() {
     choice.forward += added;
     choice.leastForward += added;
   }
-  Interval whole = intervalOf(0, infinity);
+  Interval whole = intervalOf(0, infinity, Regions::everywhere);
   for (double before = infinity; !isSolved(whole) && double(whole.choices.size()) < before;) {
     before = double(whole.choices.size());
     improveTime(whole, options.tuning.repeatedSteps);
@@ -70,13 +73,15 @@ void Lagrangian::dropBeforeIntervals() {
 
 /// Whether a placement of the interval may have the stage.
 bool Lagrangian::mayTake(const StageArc &choice, const Interval &interval) const {
-  return paceOf(choice) <= interval.high && leastIterationWith(choice) <= interval.most;
+  return paceOf(choice) <= interval.high && leastIterationWith(choice) <= interval.most &&
+         (interval.region < 0 || regions.of(choice.option) == interval.region);
 }
 
 /// The interval of slowest stages, with all choices that it may have.
-Interval Lagrangian::intervalOf(double low, double high) const {
+Interval Lagrangian::intervalOf(double low, double high, int region) const {
   const LagrangianBounds none{std::vector<double>(resources.count() + 1, 0)};
   Interval interval{low, high, 0, infinity, none, none};
+  interval.region = region;
   for (size_t i = 0; i < choices.size(); ++i)
     if (mayTake(choices[i], interval))
       interval.choices.push_back(
@@ -84,21 +89,41 @@ Interval Lagrangian::intervalOf(double low, double high) const {
   return interval;
 }
 
-/// A geometric grid over the slowest stage, up to where (m−1)·low alone passes the limit.
+/// Intervals of all placements: of each region, and of those across.
 void Lagrangian::startIntervals() {
   started = true;
   dropBeforeIntervals();
-  double low = leastSlowest();
+  if (std::isfinite(timeLimit))
+    regions = Regions(evaluator, choices, batch, worthApart * timeLimit / microBatches);
+  for (int region : regions.all())
+    startIntervals(region);
+  if (regions.all().size() > 1)
+    startIntervals(Regions::across);
+}
+
+/// A geometric grid over the slowest stage, up to where (m−1)·low alone passes the limit.
+void Lagrangian::startIntervals(int region) {
+  double low = leastSlowest(region);
+  if (region == Regions::across)
+    low = std::max(low, regions.slowestAcross());
   if (!std::isfinite(low))
     return; // no placement at all: no interval
   const double intervalRatio = options.tuning.intervalRatio;
-  while (microBatches > 1 && low > 0 &&
-         intervals.size() + 1 < size_t(options.tuning.mostIntervals) / 2 &&
+  const size_t most = intervals.size() + size_t(options.tuning.mostIntervals) / 2;
+  while (microBatches > 1 && low > 0 && intervals.size() + 1 < most &&
          (microBatches - 1) * low * intervalRatio < timeLimit) {
-    intervals.push_back(intervalOf(low, low * intervalRatio));
+    intervals.push_back(intervalOf(low, low * intervalRatio, region));
     low *= intervalRatio;
   }
-  intervals.push_back(intervalOf(low, infinity));
+  intervals.push_back(intervalOf(low, infinity, region));
+}
+
+/// What placements across regions take beyond the least of their paths, which contain the least
+/// transfers.
+double Lagrangian::moreAcross(const Interval &interval) const {
+  const Junctions &junctions = interval.time.junctions;
+  const bool knowsTransfers = !junctions.empty() && junctions.knowNeighbours;
+  return interval.region == Regions::across && !knowsTransfers ? regions.moreAcross() : 0;
 }
 
 double Lagrangian::objectiveOf(const Interval &interval) const {

@@ -16,7 +16,12 @@ namespace {
 constexpr double tolerance = 1 + 1e-9;
 } // namespace
 
-double Lagrangian::slowestAtLeast() const { return intervals.empty() ? 0 : intervals.front().low; }
+double Lagrangian::slowestAtLeast() const {
+  double least = intervals.empty() ? 0 : infinity;
+  for (const Interval &interval : intervals)
+    least = std::min(least, interval.low);
+  return least;
+}
 
 /// By place and stages behind it: the least that these pay.
 std::vector<double> Lagrangian::leastBehind(const Interval &interval,
@@ -90,7 +95,7 @@ void Lagrangian::fixChoices(Interval &interval) const {
   if (isSolved(interval) || !options.uses(Method::Fixing))
     return;
   fixBy(interval, interval.time, chargesOf(interval.time.multipliers, 1, /*countsMoney=*/false),
-        mostTime(interval));
+        mostTime(interval) - moreAcross(interval));
   if (costMatters) {
     PartialPlacement none;
     const std::vector<int> nothing(types, 0);
