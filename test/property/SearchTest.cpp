@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <limits>
 #include <random>
+#include <set>
 
 using namespace heterplan;
 using heterplan::test::RandomProblem;
@@ -312,6 +313,31 @@ TEST(Search, exactStrategiesAgreeWhereZonesCharge) {
   }
   EXPECT_GT(charged, 10);
   EXPECT_GT(proven, 150);
+}
+
+/// Transfers between zones take up to seconds, as long as stages, so that some best plans lie in one
+/// zone and others in several.
+TEST(Search, exactStrategiesAgreeWhereZonesAreFarApart) {
+  int proven = 0, across = 0, within = 0;
+  for (int seed = 0; seed < 600; ++seed) {
+    RandomProblem random(seed);
+    if (random.graph.size() < 2 || random.cluster.nodes.size() < 2)
+      continue;
+    test::putNodesInZones(random, Seconds(std::pow(10, seed % 4 - 3)));
+    Problem problem = llvm::cantFail(random.problem());
+    SearchOutcome oracle = solve(problem, "exhaustive");
+    proven += expectTheSame(problem, oracle, seed);
+    std::set<std::string> used;
+    for (size_t stage = 0; oracle.plan && stage < oracle.plan->stages.size(); ++stage)
+      for (const Replica &replica : oracle.plan->stages[stage].replicas)
+        for (const DeviceRef &device : replica.devices)
+          used.insert(device.type);
+    if (oracle.plan && oracle.plan->stages.size() > 1)
+      (used.size() > 1 ? across : within) += 1;
+  }
+  EXPECT_GT(proven, 150);
+  EXPECT_GT(across, 20);
+  EXPECT_GT(within, 20);
 }
 
 TEST(Search, exactStrategiesAgreeWhereNeighboursFillNodesTogether) {

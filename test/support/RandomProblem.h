@@ -186,6 +186,15 @@ private:
   std::mt19937_64 random, tableRandom, nodeRandom;
 };
 
+/// Puts each group of nodes in a zone of its own, with so long a way to the others.
+inline void putNodesInZones(RandomProblem &random, Seconds latency) {
+  for (NodeGroup &nodes : random.cluster.nodes) {
+    nodes.zone = "zone of " + nodes.name;
+    random.cluster.zones.push_back({nodes.zone, random.cluster.network, Dollars(0), {}});
+  }
+  random.cluster.network.latency = latency;
+}
+
 /// One type in so many nodes of four that stages fill nodes (TypeRoom::perNode), few of which may
 /// be used, with a link that is faster than the network.
 inline void makeNodesThatAreFilled(RandomProblem &random, int most) {

@@ -64,9 +64,10 @@ private:
   const CostModel &costs;
 };
 
-/// Figures of random placements that keep all limits: how many of their stages share a node.
+/// Figures of random placements that keep all limits: how many of their stages share a node, and
+/// how many boundaries lie between types.
 struct Followed {
-  int labels = 0, shared = 0;
+  int labels = 0, shared = 0, betweenTypes = 0;
 };
 
 /// Expects that no bound on the way to a placement is above what it is worth, and that none falls.
@@ -91,6 +92,9 @@ void followPlacements(const Problem &problem, uint64_t seed, Followed &followed)
     }
     for (const PlacedStage &stage : placement->stages)
       followed.shared += stage.group.besideNext;
+    for (size_t stage = 1; stage < placement->stages.size(); ++stage)
+      followed.betweenTypes += placement->stages[stage].group.counts[0].first !=
+                               placement->stages[stage - 1].group.counts[0].first;
   }
 }
 } // namespace
@@ -157,6 +161,24 @@ TEST(LabelSearch, likewiseWhereNeighboursFillNodesTogether) {
   }
   EXPECT_GT(followed.labels, 5000);
   EXPECT_GT(followed.shared, 500);
+}
+
+// With one device in each zone, few placements are better than those that are followed.
+TEST(LabelSearch, likewiseWhereZonesAreFarApart) {
+  Followed followed;
+  for (int seed = 0; seed < 800; ++seed) {
+    test::RandomProblem random(seed);
+    test::putNodesInZones(random, Seconds(std::pow(10, seed % 4 - 3)));
+    random.request.objective = seed % 3 ? Objective::Throughput : Objective::Cost;
+    for (NodeGroup &nodes : random.cluster.nodes)
+      if (seed % 2 && nodes.devices.size() == 1) {
+        nodes.count = 1;
+        nodes.devices.begin()->second = 1;
+      }
+    followPlacements(llvm::cantFail(random.problem()), seed, followed);
+  }
+  EXPECT_GT(followed.labels, 4000);
+  EXPECT_GT(followed.betweenTypes, 500);
 }
 
 TEST(LabelSearch, fromFewCutsItFindsTheOptimumOverAll) {
