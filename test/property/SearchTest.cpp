@@ -315,8 +315,8 @@ TEST(Search, exactStrategiesAgreeWhereZonesCharge) {
   EXPECT_GT(proven, 150);
 }
 
-/// Transfers between zones take up to seconds, as long as stages, so that some best plans lie in one
-/// zone and others in several.
+/// Transfers between zones take up to seconds, as long as stages, so that some best plans lie in
+/// one zone and others in several.
 TEST(Search, exactStrategiesAgreeWhereZonesAreFarApart) {
   int proven = 0, across = 0, within = 0;
   for (int seed = 0; seed < 600; ++seed) {

@@ -37,6 +37,7 @@ void ArcPaths::list(const std::vector<StageArc> &choices, ArrayRef<OpenArc> list
 }
 
 double ArcPaths::solve(const Charges &charges, LagrangianBounds &bounds) {
+  bounds.rowOf.clear();
   bounds.fill.assign(places.size() * depths.rows(), infinity);
   bounds.forward.assign(places.size() * depths.rows(), infinity);
   std::fill_n(bounds.fill.begin(), depths.rows(), 0);

@@ -12,6 +12,7 @@
 #include "llvm/ADT/SmallVector.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <utility>
 #include <vector>
@@ -88,11 +89,23 @@ struct LagrangianBounds {
   /// for resources: of Σ τ + exposed synchronisation, and of Σ forward; each with what else
   /// counts.
   std::vector<double> fill = {}, forward = {};
+  std::vector<int> rowOf = {}; // by place: where its figures are, −1: nowhere; empty: in order
   /// The same by row of junctions and state, with the transfers there.
   MixtureTable atJunctions = {};
   double bound = 0; // of the whole model
   Junctions junctions = {};
   Levels levels = {};
+
+  /// The figures of a place with so many stages behind it, of all that is before.
+  std::pair<double, double> fillAndForward(const Depths &depths, size_t place, int behind) const {
+    const int row = rowOf.empty() ? int(place) : rowOf[place];
+    if (row < 0)
+      return {infinity, infinity};
+    return {fill[depths.at(size_t(row), behind)], forward[depths.at(size_t(row), behind)]};
+  }
+  /// Forgets the places that no path reaches, which are most where stages may share nodes.
+  void compress(const Depths &depths);
+  static constexpr double infinity = std::numeric_limits<double>::infinity();
 };
 struct Multipliers {
   std::vector<double> time, cost;

@@ -42,6 +42,8 @@ public:
   /// Cases begin from the multipliers of `other`, a search over fewer cuts, which outlives this.
   /// Call it first.
   void startFrom(const LabelSearch &other) { coarser = &other; }
+  /// Frees what a run has opened. What other searches begin from stays.
+  void forgetCases();
   /// Searches with this number of micro-batches alone. Call it first.
   void keepOnly(int microBatches) { only = microBatches; }
   /// Improves a plan, if there is one.

@@ -175,6 +175,12 @@ void LabelSearch::forgetCase(int choice) {
   cases[choice].reset();
 }
 
+void LabelSearch::forgetCases() {
+  for (int choice = 0; choice < int(cases.size()); ++choice)
+    if (cases[choice])
+      forgetCase(choice);
+}
+
 const KnownMultipliers &LabelSearch::multipliersOf(int choice) const {
   return cases[choice] ? cases[choice]->bounds.multipliers() : known[choice];
 }

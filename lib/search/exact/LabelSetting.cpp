@@ -196,6 +196,7 @@ Expected<Solution> LabelSetting::run(Evaluator &evaluator, const SearchOptions &
     quick.gap = std::max(quick.gap, gapOfLook);
   LabelSearch coarse(narrow, quick);
   Solution found = coarse.run();
+  coarse.forgetCases();
   if (Error error = narrow.takeError())
     return error;
   if (options.firstLook) {

@@ -35,6 +35,30 @@ Depths depthsOf(ArrayRef<StageArc> choices) {
 }
 } // namespace
 
+void LagrangianBounds::compress(const Depths &depths) {
+  if (fill.empty() || !rowOf.empty())
+    return;
+  const size_t rows = depths.rows();
+  rowOf.assign(fill.size() / rows, -1);
+  size_t kept = 0;
+  for (size_t place = 0; place < rowOf.size(); ++place) {
+    const auto isReached = [&](const std::vector<double> &figures) {
+      return std::any_of(figures.begin() + place * rows, figures.begin() + (place + 1) * rows,
+                         [](double each) { return each < infinity; });
+    };
+    if (!isReached(fill) && !isReached(forward))
+      continue;
+    rowOf[place] = int(kept);
+    for (std::vector<double> *figures : {&fill, &forward})
+      std::copy_n(figures->begin() + place * rows, rows, figures->begin() + kept * rows);
+    ++kept;
+  }
+  for (std::vector<double> *figures : {&fill, &forward}) {
+    figures->resize(kept * rows);
+    figures->shrink_to_fit();
+  }
+}
+
 Lagrangian::Lagrangian(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups,
                        const SearchOptions &options)
     : evaluator(evaluator), options(options), microBatches(table.microBatches),
@@ -101,13 +125,17 @@ void Lagrangian::tighten(double newTimeLimit, double newCostLimit) {
   for (const Interval &interval : intervals) {
     bool isWhole = std::isinf(interval.most); // of several that only iterations tell apart
     if (isWhole && !diverged(interval.time.multipliers) && !diverged(interval.cost.multipliers))
-      known[{interval.region, interval.high}] = {interval.time.multipliers, interval.cost.multipliers};
+      known[{interval.region, interval.high}] = {interval.time.multipliers,
+                                                 interval.cost.multipliers};
   }
   dropSolved();
   splitDeciding();
   arcPaths.forget();
-  for (Interval &interval : intervals)
+  for (Interval &interval : intervals) {
     rankChoices(interval);
+    interval.time.compress(depths);
+    interval.cost.compress(depths);
+  }
   forgetChoices();
 }
 
@@ -168,9 +196,9 @@ double Lagrangian::chosenTime(const Interval &interval, const PartialPlacement &
 /// The least price that completions in the interval pay for the stages before `partial`.
 double Lagrangian::openCost(const Interval &interval, const PartialPlacement &partial) const {
   double exposed = secondCharge(interval, interval.cost.multipliers) * partial.exposed;
-  const size_t place =
-      depths.at(places.before(partial.position, partial.option, partial.chain), partial.depth);
-  double open = std::max(interval.cost.fill[place], exposed + interval.cost.forward[place]);
+  const auto [fill, forward] = interval.cost.fillAndForward(
+      depths, places.before(partial.position, partial.option, partial.chain), partial.depth);
+  double open = std::max(fill, exposed + forward);
   return std::max(0.0, open - refund(interval, interval.cost.multipliers, partial));
 }
 
@@ -287,8 +315,9 @@ LeastMixtures Lagrangian::leastBefore(const LagrangianBounds &bounds, int positi
                                       int option, int chain, double receive, size_t state) const {
   if (!bounds.junctions.empty())
     return levels.leastBefore(bounds, position, behind, option, chain, receive, state);
-  const size_t place = depths.at(places.before(position, option, chain), behind);
-  return LeastMixtures::ofBoth(bounds.fill[place], bounds.forward[place]);
+  const auto [fill, forward] =
+      bounds.fillAndForward(depths, places.before(position, option, chain), behind);
+  return LeastMixtures::ofBoth(fill, forward);
 }
 
 } // namespace heterplan

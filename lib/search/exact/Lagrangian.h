@@ -162,8 +162,8 @@ private:
   std::vector<std::unique_ptr<LevelPaths>> others; // of those beside it
   Regions regions;
   std::vector<Interval> intervals; // by region, ascending
-  double timeLimit, costLimit;                     // of interest
-  double solvedTime, solvedCost; // least bounds of the intervals that were dropped
+  double timeLimit, costLimit;     // of interest
+  double solvedTime, solvedCost;   // least bounds of the intervals that were dropped
   bool started = false;
   KnownMultipliers known;
   bool isWarm = false; // they come from elsewhere

@@ -62,10 +62,11 @@ void Lagrangian::dropChoices(Interval &interval) const {
 double Lagrangian::leastBefore(const StageArc &choice, int behind,
                                const LagrangianBounds &relaxation, double exposed) const {
   if (relaxation.junctions.empty()) { // others have less room before them
-    const size_t place = depths.at(
+    const auto [fill, forward] = relaxation.fillAndForward(
+        depths,
         places.before(choice.begin, choice.option, evaluator.space.leastChain(choice.option)),
         behind + 1);
-    return std::max(relaxation.fill[place], relaxation.forward[place] + exposed);
+    return std::max(fill, forward + exposed);
   }
   const Levels &levels = relaxation.levels;
   const size_t state =

@@ -45,8 +45,7 @@ TEST(CountTable, tellsStagesBehindApartWhereMemoryDoes) {
           for (int behind = 0; mayHave(begin, end) && behind <= deepest; ++behind)
             EXPECT_EQ(table.at(begin, end, type, std::min(behind, table.depths() - 1)),
                       evaluator.stages.leastCount({at[begin], at[end]}, type, table.limit,
-                                                  microBatches,
-                                                  std::min(behind + 1, microBatches)))
+                                                  microBatches, std::min(behind + 1, microBatches)))
                 << "seed " << seed;
   }
   EXPECT_GT(apart, 20);
