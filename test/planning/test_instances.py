@@ -39,6 +39,7 @@ def planned(work: Workload, folder: Path) -> dict[str, Any]:
         ("nodes-1", "hourglass-49 throughput"),
         ("nodes-1", "mixed-96 throughput"),
         ("steady-1", "nasnet-783 throughput"),
+        ("zones-1", "gpt-24 throughput"),
         ("steady-1", "gpt-96 throughput"),
         ("orders-1", "towers-4x8 by branch throughput"),
         ("tables-1", "table-25.6GB on 24+8 throughput"),

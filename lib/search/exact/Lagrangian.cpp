@@ -160,7 +160,7 @@ void Lagrangian::startNear(Interval &interval) const {
       interval.time.multipliers[type] = interval.cost.multipliers[type] = 0;
 }
 
-/// Of its region, or else of any.
+/// Multipliers of its region, or else of any.
 const Multipliers &Lagrangian::knownNear(const Interval &interval) const {
   auto near = known.lower_bound({interval.region, interval.high});
   const auto isOfRegion = [&](auto each) {

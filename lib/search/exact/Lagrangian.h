@@ -22,7 +22,7 @@ namespace heterplan {
 /// their slowest stage: those whose max τ lies in an interval (low, high] take at least (m−1)·low,
 /// and the least Σ τ + exposed synchronisation of stages ≤ high. Each interval has its own
 /// multipliers, found by subgradient ascent; intervals that decide the bound are split further. The
-/// budget, if there is one, is a limit like those on devices. Where transfers between regions take
+/// budget, if there is one, is a limit like those on devices. If transfers between regions take
 /// long, each region has intervals of its own, and so have the placements across several.
 ///
 /// If the objective is cost, each interval also has multipliers for the least Σ price · iteration.

@@ -89,11 +89,12 @@ Interval Lagrangian::intervalOf(double low, double high, int region) const {
   return interval;
 }
 
-/// Intervals of all placements: of each region, and of those across.
+/// Intervals of all placements: of each region, and of those across. Not for cost, where they take
+/// more time and memory, and bounds of placements across regions stay as loose.
 void Lagrangian::startIntervals() {
   started = true;
   dropBeforeIntervals();
-  if (std::isfinite(timeLimit))
+  if (std::isfinite(timeLimit) && !costMatters)
     regions = Regions(evaluator, choices, batch, worthApart * timeLimit / microBatches);
   for (int region : regions.all())
     startIntervals(region);
@@ -118,8 +119,8 @@ void Lagrangian::startIntervals(int region) {
   intervals.push_back(intervalOf(low, infinity, region));
 }
 
-/// What placements across regions take beyond the least of their paths, which contain the least
-/// transfers.
+/// Placements across regions take so much more than the least of their paths, which contain the
+/// least transfers.
 double Lagrangian::moreAcross(const Interval &interval) const {
   const Junctions &junctions = interval.time.junctions;
   const bool knowsTransfers = !junctions.empty() && junctions.knowNeighbours;
