@@ -42,7 +42,7 @@ public:
   /// Cases begin from the multipliers of `other`, a search over fewer cuts, which outlives this.
   /// Call it first.
   void startFrom(const LabelSearch &other) { coarser = &other; }
-  /// Frees what a run has opened. What other searches begin from stays.
+  /// Frees what a run has opened, but for what other searches begin from.
   void forgetCases();
   /// Searches with this number of micro-batches alone. Call it first.
   void keepOnly(int microBatches) { only = microBatches; }
