@@ -100,12 +100,13 @@ def once(path: Path, *arguments: object) -> Path:
 
 
 def profiles_of(subject: Subject, model: Path, form: Form, rounds: int, out: Path) -> list[Path]:
-    """Layers at the samples of the passes, and the link between so many ranks."""
-    batches = sorted({subject.batch // each.micro_batches for each in FORMS if each.degree == form.degree})
+    """Layers of all degrees at the samples of the passes, and the link between so many ranks."""
+    batches = sorted({subject.batch // each.micro_batches for each in FORMS})
+    degrees = sorted({each.degree for each in FORMS})
     layers = once(
-        out / f"{subject.name}-{form.degree}.profile.json", "profile", model, "--device", "cpu", "--engine", "torch",
-        "--threads", 1, "--cores", max(os.sched_getaffinity(0)), "--batches", ",".join(map(str, batches)), "--rounds",
-        rounds, "--loss", subject.loss, "--tensor-parallel", form.degree,
+        out / f"{subject.name}.profile.json", "profile", model, "--device", "cpu", "--engine", "torch", "--threads", 1,
+        "--cores", max(os.sched_getaffinity(0)), "--batches", ",".join(map(str, batches)), "--rounds", rounds,
+        "--loss", subject.loss, "--shard-degrees", ",".join(map(str, degrees)),
     )  # fmt: skip
     if form.ranks == 1:
         return [layers]

@@ -120,43 +120,41 @@ Expected<std::string> sources(StringRef folder, bool helpers) {
   return text + "}\n";
 }
 
-class LayerTable {
+/// A line of LAYERS.
+class LayerLine {
 public:
-  LayerTable(const Graph &graph, int degree) : graph(graph), use(graph), degree(degree) {}
+  LayerLine(const ProfiledLayer &layer, const Graph &graph)
+      : layer(layer), module(layer.module), graph(graph), use(graph) {}
 
-  std::string text(const std::vector<ProfiledLayer> &layers) const {
-    std::string result =
-        "\n\n# distinct layers; arguments: name, type, (per sample, fixed) of each "
-        "dimension,\n# whether a gradient goes back, bound of indices\nLAYERS = (\n";
-    for (size_t index = 0; index < layers.size(); ++index)
-      result += line(layers[index], index);
-    return result + ")\n";
-  }
-
-private:
-  std::string line(const ProfiledLayer &layer, size_t index) const {
-    std::string name = layer.module.layers.empty() ? "" : layer.module.layers.front();
-    std::string shared;
-    if (degree > 1) {
-      name += "/" + std::to_string(degree);
-      shared = "        \"degree\": " + std::to_string(degree) + ",\n";
-    }
+  std::string text(size_t index) const {
+    std::string name = module.layers.empty() ? "" : module.layers.front();
     return "    {\n        \"name\": " + quote(name) +
            ",\n        \"signature\": " + quote(layer.signature) +
            ",\n        \"count\": " + std::to_string(layer.count) +
            ",\n        \"modelledSeconds\": " + python::literal(layer.modelled.value()) +
-           ",\n        \"stage\": Stage" + std::to_string(index) + ",\n" + arguments(layer.module) +
-           constants(layer.module) + loss(layer) + shared + "    },\n";
+           ",\n        \"stage\": Stage" + std::to_string(index) + ",\n" + arguments() +
+           constants() + loss() + degrees() + "    },\n";
   }
 
-  std::string loss(const ProfiledLayer &layer) const {
+private:
+  std::string loss() const {
     if (!layer.loss)
       return "";
     return "        \"loss\": " +
            python::tuple({quote(layer.loss->name), std::to_string(layer.loss->output)}) + ",\n";
   }
 
-  std::string arguments(const StageModule &module) const {
+  std::string degrees() const {
+    std::string result;
+    if (layer.degree() > 1)
+      result = "        \"degree\": " + std::to_string(layer.degree()) + ",\n";
+    if (!layer.also.empty())
+      result += "        \"also\": " +
+                python::tuple(std::vector<int64_t>(layer.also.begin(), layer.also.end())) + ",\n";
+    return result;
+  }
+
+  std::string arguments() const {
     std::string result = "        \"arguments\": (\n";
     for (const auto *tensors : {&module.receives, &module.inputs})
       for (TensorId id : *tensors)
@@ -175,7 +173,7 @@ private:
   }
 
   /// The range of integer constants whose values stay behind.
-  std::string constants(const StageModule &module) const {
+  std::string constants() const {
     std::string result = "        \"constants\": {";
     std::string separator;
     for (TensorId id : module.constants) {
@@ -190,10 +188,21 @@ private:
     return result + "},\n";
   }
 
+  const ProfiledLayer &layer;
+  const StageModule &module;
   const Graph &graph;
   GraphUse use;
-  int degree;
 };
+
+std::string layerTable(const std::vector<ProfiledLayer> &layers, const Graph &whole) {
+  std::string result = "\n\n# distinct layers; arguments: name, type, (per sample, fixed) of each "
+                       "dimension,\n# whether a gradient goes back, bound of indices\nLAYERS = (\n";
+  for (size_t index = 0; index < layers.size(); ++index) {
+    const ProfiledLayer &layer = layers[index];
+    result += LayerLine(layer, layer.local ? layer.local->graph : whole).text(index);
+  }
+  return result + ")\n";
+}
 } // namespace
 
 std::optional<int> outputLayer(const Graph &graph, const LayerGraph &layers) {
@@ -219,16 +228,18 @@ std::optional<std::string> usualLoss(const Graph &graph) {
 
 Expected<std::string> emitProfileScript(const Graph &graph,
                                         const std::vector<ProfiledLayer> &layers, StringRef runtime,
-                                        const std::vector<std::string> &defaults, int degree) {
-  std::vector<StageModule> modules;
-  modules.reserve(layers.size());
-  for (const ProfiledLayer &layer : layers)
-    modules.push_back(layer.module);
-  bool helpers = any_of(modules, [](const StageModule &module) { return module.usesHelpers; });
+                                        const std::vector<std::string> &defaults) {
+  DividedStages stages;
+  for (const ProfiledLayer &layer : layers) {
+    stages.shards.push_back(layer.module);
+    stages.locals.push_back(layer.local);
+  }
+  bool helpers =
+      any_of(stages.shards, [](const StageModule &module) { return module.usesHelpers; });
   Expected<std::string> embedded = sources(runtime, helpers);
   if (!embedded)
     return embedded.takeError();
-  Expected<std::string> code = emitModel(graph, modules);
+  Expected<std::string> code = emitModel(stages, graph);
   if (!code)
     return code.takeError();
   std::vector<std::string> options;
@@ -236,7 +247,7 @@ Expected<std::string> emitProfileScript(const Graph &graph,
   for (const std::string &option : defaults)
     options.push_back(quote(option));
   return opening + python::statement(0, "DEFAULTS = " + python::tuple(options)) + *embedded +
-         importer + "\n" + *code + LayerTable(graph, degree).text(layers) + ending;
+         importer + "\n" + *code + layerTable(layers, graph) + ending;
 }
 
 } // namespace heterplan

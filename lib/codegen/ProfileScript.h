@@ -5,6 +5,7 @@
 
 #include "codegen/StageModule.h"
 #include "ir/Graph.h"
+#include "ir/sharding/LocalGraph.h"
 #include "support/Units.h"
 
 #include "llvm/ADT/StringRef.h"
@@ -30,6 +31,9 @@ struct ProfiledLayer {
   int count = 1;      // layers of the model with this signature
   Seconds modelled{}; // one sample forward and backward; for the order of measuring
   std::optional<ProfiledLoss> loss = {};
+  const LocalGraph *local = nullptr; // of its tensors, if several devices share it
+  std::vector<int> also = {};        // other degrees at which a layer has this signature
+  int degree() const { return local ? local->degree : 1; }
 };
 
 /// The layer that makes the first output of `graph`, if there is one.
@@ -40,12 +44,11 @@ std::optional<std::string> usualLoss(const Graph &graph);
 
 /// The text of the script. `runtime` is the folder of heterplan_runtime (see findRuntime()), whose
 /// files become part of it; `defaults` are options that it takes when run without any, after which
-/// those of its command line come. `degree`: devices that share each layer, of which `graph` is
-/// one; layers are then called "NAME/DEGREE". At least one layer. Fails with CannotRead when the
-/// runtime cannot be read. Equal inputs give equal bytes.
+/// those of its command line come. `graph`: of the whole model. At least one layer. Fails with
+/// CannotRead when the runtime cannot be read. Equal inputs give equal bytes.
 llvm::Expected<std::string> emitProfileScript(const Graph &graph,
                                               const std::vector<ProfiledLayer> &layers,
                                               llvm::StringRef runtime,
-                                              const std::vector<std::string> &defaults, int degree);
+                                              const std::vector<std::string> &defaults);
 
 } // namespace heterplan

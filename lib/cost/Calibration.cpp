@@ -301,6 +301,7 @@ Expected<std::map<Samples, ProfileEntry>> uncorrected(const Layer &layer, String
       return cost.takeError();
     ProfileEntry &entry = entries[batch];
     entry.layer = layer.name;
+    entry.shardDegree = layer.shardDegree;
     entry.deviceType = device.stated();
     entry.batch = batch;
     entry.forward = cost->forward * device.speed; // entries are of the type

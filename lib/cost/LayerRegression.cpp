@@ -54,7 +54,8 @@ struct KnownWork {
   const ProfileDatabase &database;
   const LayerGraph &graph;
   std::vector<LayerGraph> ofShards;
-  StringMap<const Layer *> bySignature, byName;
+  StringMap<const Layer *> bySignature;
+  std::map<std::pair<int, StringRef>, const Layer *> byName; // and degree
 
   KnownWork(const ProfileDatabase &database, const LayerGraph &graph)
       : database(database), graph(graph) {
@@ -68,7 +69,7 @@ struct KnownWork {
   void add(const LayerGraph &some) {
     for (const Layer &layer : some.layers) {
       bySignature.try_emplace(layer.signature, &layer);
-      byName.try_emplace(layer.profiledName(), &layer);
+      byName.try_emplace({layer.shardDegree, layer.name}, &layer);
     }
   }
   std::optional<LayerWork> of(StringRef signature) const {
@@ -136,19 +137,23 @@ LayerRegression::LayerRegression(const ProfileDatabase &database, const LayerGra
     std::optional<LayerWork> work = known.of(name);
     return work ? std::optional(std::pair(*work, name)) : std::nullopt;
   };
-  auto byName = [&](StringRef name) -> std::optional<std::pair<LayerWork, StringRef>> {
-    const Layer *layer = known.byName.lookup(name);
-    if (!layer)
-      return std::nullopt;
-    return std::pair(workOf(*layer), StringRef(layer->signature));
+  auto byName = [&](int degree) {
+    return [&known, degree](StringRef name) -> std::optional<std::pair<LayerWork, StringRef>> {
+      auto layer = known.byName.find({degree, name});
+      if (layer == known.byName.end())
+        return std::nullopt;
+      return std::pair(workOf(*layer->second), StringRef(layer->second->signature));
+    };
   };
   for (const auto &type : database.deviceTypes()) {
     Training training;
     StringMap<unsigned> layers;
-    training.addAll(type.second.bySignature, bySignature, layers);
-    for (StringRef model : std::set<StringRef>{graph.model, ""})
-      if (auto named = type.second.byModel.find(model); named != type.second.byModel.end())
-        training.addAll(named->second, byName, layers);
+    for (const auto &[degree, measured] : type.second) {
+      training.addAll(measured.bySignature, bySignature, layers);
+      for (StringRef model : std::set<StringRef>{graph.model, ""})
+        if (auto named = measured.byModel.find(model); named != measured.byModel.end())
+          training.addAll(named->second, byName(degree), layers);
+    }
     train(type.first(), training);
   }
   llvm::sort(warnings,

@@ -112,7 +112,8 @@ FileAudit auditFile(const std::string &path, const Profile &profile, const Surro
   StringSet<> layers;
   std::set<std::string> types;
   for (const ProfileEntry &entry : profile.entries) {
-    layers.insert(entry.layer.empty() ? "s " + entry.signature : "l " + entry.layer);
+    layers.insert((entry.layer.empty() ? "s " : "l ") + entry.name() +
+                  degreeText(entry.shardDegree));
     types.insert(entry.deviceType);
     bool first = audit.smallestBatch == Samples(0);
     audit.smallestBatch = first ? entry.batch : std::min(audit.smallestBatch, entry.batch);

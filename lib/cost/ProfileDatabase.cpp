@@ -58,8 +58,14 @@ std::optional<double> residualOf(const std::vector<ProfilePoint> &points) {
   return result;
 }
 
-/// Adds the outliers among the points of one series, called `name` on `device`.
-void addOutliers(StringRef name, StringRef device, const ProfileSeries &series,
+struct SeriesName {
+  StringRef layer; // or signature
+  int degree;
+  StringRef device;
+};
+
+/// Adds the outliers among the points of one series.
+void addOutliers(const SeriesName &name, const ProfileSeries &series,
                  std::vector<ProfileWarning> &warnings) {
   for (size_t i = 0; i < series.all().size(); ++i) {
     const ProfilePoint &point = series.all()[i];
@@ -70,10 +76,11 @@ void addOutliers(StringRef name, StringRef device, const ProfileSeries &series,
     Seconds found = first ? point.forward : point.backward, fitted = first ? forward : backward;
     warnings.push_back(
         {Diag::ProfileOutlier, point.place,
-         formatv("the {0} pass of '{1}' on '{2}' at batch {3} takes {4}, where the other batches "
-                 "say {5}",
-                 first ? "forward" : "backward", shortened(name, shownName), device,
-                 std::to_string(point.batch.value()), inMilliseconds(found), inMilliseconds(fitted))
+         formatv("the {0} pass of '{1}'{2} on '{3}' at batch {4} takes {5}, where the other "
+                 "batches say {6}",
+                 first ? "forward" : "backward", shortened(name.layer, shownName),
+                 degreeText(name.degree), name.device, std::to_string(point.batch.value()),
+                 inMilliseconds(found), inMilliseconds(fitted))
              .str()});
   }
 }
@@ -171,9 +178,9 @@ bool ProfileSeries::falls() const {
 }
 
 ProfileSeries &ProfileDatabase::seriesOf(const ProfileEntry &entry, StringRef model) {
-  Device &device = devices[entry.deviceType];
-  return entry.layer.empty() ? device.bySignature[entry.signature]
-                             : device.byModel[model][entry.layer];
+  Layers &layers = devices[entry.deviceType][entry.shardDegree];
+  return entry.layer.empty() ? layers.bySignature[entry.signature]
+                             : layers.byModel[model][entry.layer];
 }
 
 std::vector<ProfileWarning> ProfileDatabase::add(const Profile &profile, StringRef path) {
@@ -197,13 +204,13 @@ std::vector<ProfileWarning> ProfileDatabase::add(const Profile &profile, StringR
       const ProfileEntry &entry = profile.entries[here.place.entry];
       warnings.push_back(
           {Diag::ProfileConflict, loser.place,
-           formatv("'{0}' on '{1}' at batch {2} takes {3} and {4} (forward, backward), but {5} and "
-                   "{6} in entries[{7}] of {8}, which counts: beyond both spreads",
+           formatv("'{0}'{9} on '{1}' at batch {2} takes {3} and {4} (forward, backward), but {5} "
+                   "and {6} in entries[{7}] of {8}, which counts: beyond both spreads",
                    shortened(entry.name(), shownName), entry.deviceType,
                    std::to_string(entry.batch.value()), inMilliseconds(loser.forward),
                    inMilliseconds(loser.backward), inMilliseconds(winner.forward),
                    inMilliseconds(winner.backward), std::to_string(winner.place.entry),
-                   paths[winner.place.file])
+                   paths[winner.place.file], degreeText(entry.shardDegree))
                .str()});
     });
   for (const LinkMeasurement &link : profile.links)
@@ -227,13 +234,15 @@ std::vector<ProfileWarning> ProfileDatabase::add(const Profile &profile, StringR
 
 std::vector<ProfileWarning> ProfileDatabase::outliers() const {
   std::vector<ProfileWarning> warnings;
-  for (const auto &device : devices) {
-    for (const auto &series : device.second.bySignature)
-      addOutliers(series.first(), device.first(), series.second, warnings);
-    for (const auto &model : device.second.byModel)
-      for (const auto &series : model.second)
-        addOutliers(series.first(), device.first(), series.second, warnings);
-  }
+  for (const auto &device : devices)
+    for (const auto &[degree, layers] : device.second) {
+      auto add = [&, degree = degree](const StringMapEntry<ProfileSeries> &series) {
+        addOutliers({series.first(), degree, device.first()}, series.second, warnings);
+      };
+      for_each(layers.bySignature, add);
+      for (const auto &model : layers.byModel)
+        for_each(model.second, add);
+    }
   llvm::sort(warnings,
              [](const ProfileWarning &a, const ProfileWarning &b) { return a.place < b.place; });
   return warnings;
@@ -266,17 +275,28 @@ const IterationRatio *ProfileDatabase::iterations(const DeviceType &device,
   return nullptr;
 }
 
-const ProfileSeries *ProfileDatabase::find(const Device &device, const Layer &layer,
+const ProfileSeries *ProfileDatabase::find(const Layers &layers, const Layer &layer,
                                            StringRef model) {
   for (StringRef name : {model, StringRef()}) {
-    auto layers = device.byModel.find(name);
-    if (layers == device.byModel.end())
+    auto named = layers.byModel.find(name);
+    if (named == layers.byModel.end())
       continue;
-    if (auto series = layers->second.find(layer.profiledName()); series != layers->second.end())
+    if (auto series = named->second.find(layer.name); series != named->second.end())
       return &series->second;
   }
-  auto series = device.bySignature.find(layer.signature);
-  return series == device.bySignature.end() ? nullptr : &series->second;
+  auto series = layers.bySignature.find(layer.signature);
+  return series == layers.bySignature.end() ? nullptr : &series->second;
+}
+
+const ProfileSeries *ProfileDatabase::find(const Device &device, const Layer &layer,
+                                           StringRef model) {
+  if (auto own = device.find(layer.shardDegree); own != device.end())
+    if (const ProfileSeries *series = find(own->second, layer, model))
+      return series;
+  for (const auto &[degree, layers] : device)
+    if (auto series = layers.bySignature.find(layer.signature); series != layers.bySignature.end())
+      return &series->second;
+  return nullptr;
 }
 
 const ProfileSeries *ProfileDatabase::find(const Layer &layer, StringRef model,

@@ -11,6 +11,7 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringRef.h"
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -92,11 +93,13 @@ bool clearlyDiffer(const ProfilePoint &a, const ProfilePoint &b);
 
 class ProfileDatabase {
 public:
-  /// All that is known of one device type.
-  struct Device {
+  /// Layers that equally many devices share.
+  struct Layers {
     llvm::StringMap<ProfileSeries> bySignature;
     llvm::StringMap<llvm::StringMap<ProfileSeries>> byModel; // model ("": any) -> layer
   };
+  /// All that is known of one device type, by the number of devices that share a layer.
+  using Device = std::map<int, Layers>;
 
   /// Takes in all entries of `profile`; `path` is for messages. Entries for the same layer, device
   /// type and batch give way to each other as ProfileSeries::settle says; those that clearly differ
@@ -108,8 +111,10 @@ public:
   /// corrected by a run. By place.
   std::vector<ProfileWarning> outliers() const;
 
-  /// Entries for `layer` of `model` on `device`: by name in a profile of that model (or of any),
-  /// then by signature; under the device type's own name, then under its catalogue name. Or null.
+  /// Entries for `layer` of `model` on `device`: of its degree by name in a profile of that model
+  /// (or of any), then by signature, then by signature of any degree, the smallest first: equal
+  /// signatures are equal work. Under the device type's own name, then under its catalogue name. Or
+  /// null.
   const ProfileSeries *find(const Layer &layer, llvm::StringRef model,
                             const DeviceType &device) const;
 
@@ -133,6 +138,7 @@ public:
   const std::vector<std::string> &fingerprints() const { return hashes; }
 
 private:
+  static const ProfileSeries *find(const Layers &layers, const Layer &layer, llvm::StringRef model);
   static const ProfileSeries *find(const Device &device, const Layer &layer, llvm::StringRef model);
   /// The series of `entry`, an empty one when it is new.
   ProfileSeries &seriesOf(const ProfileEntry &entry, llvm::StringRef model);

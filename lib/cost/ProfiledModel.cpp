@@ -7,6 +7,13 @@ using namespace llvm;
 
 namespace heterplan {
 
+namespace {
+/// For a message.
+std::string shardDegreeField(const Layer &layer) {
+  return layer.shardDegree == 1 ? "" : ", \"shardDegree\": " + std::to_string(layer.shardDegree);
+}
+} // namespace
+
 Expected<LayerCost> ProfiledModel::price(const Layer &layer, const DeviceType &device,
                                          Samples batch) const {
   if (batch.value() < 1)
@@ -22,12 +29,13 @@ Expected<LayerCost> ProfiledModel::price(const Layer &layer, const DeviceType &d
   std::string file = database.files().empty() ? "a profile" : database.files().back();
   return Diagnostic(Diag::NoProfile, {file, 0, 0, ""})
              .note({}, "add an entry with \"layer\": \"" +
-                           StringRef(layer.profiledName()).take_front(100).str() +
-                           "\" (or its signature) and \"deviceType\": \"" +
+                           StringRef(layer.name).take_front(100).str() + "\" (or its signature)" +
+                           shardDegreeField(layer) + " and \"deviceType\": \"" +
                            StringRef(device.name).take_front(100).str() +
                            "\", or drop --require-measured")
-         << "layer '" << layer.profiledName() << "' was not measured on device type '"
-         << device.name << "' (asked at batch " << batch.value() << ")";
+         << "layer '" << layer.name << "'" << degreeText(layer.shardDegree)
+         << " was not measured on device type '" << device.name << "' (asked at batch "
+         << batch.value() << ")";
 }
 
 namespace {

@@ -358,7 +358,7 @@ LayerGraph LayerGraph::ofDegree(int degree) const {
     for (const LayerShard &shard : std::exchange(layer.shards, {})) {
       if (shard.degree != degree)
         continue;
-      layer.profiled = layer.name + "/" + std::to_string(degree);
+      layer.shardDegree = degree;
       static_cast<LayerFigures &>(layer) = shard;
       layer.shardCollectives = shard.collectives;
     }

@@ -142,9 +142,7 @@ struct Layer : LayerFigures {
   std::vector<LayerShard> shards;
   /// No stage begins with it: at some degree, devices have slices of what flows to it.
   bool continuesStage = false;
-  /// Its name in profiles; empty: `name`.
-  std::string profiled;
-  const std::string &profiledName() const { return profiled.empty() ? name : profiled; }
+  int shardDegree = 1; // as in the graph
   bool operator==(const Layer &) const = default;
 
   Bytes tableBytes() const;
@@ -217,8 +215,7 @@ struct LayerGraph {
   /// The numbers of devices that may share a layer: shardDegree, and those of Layer::shards. They
   /// are the same in all layers, ascending, and each divides the next.
   std::vector<int> degrees() const;
-  /// The layers of one of `degree` devices, one of degrees(), without Layer::shards. In profiles a
-  /// layer of a shard is called "NAME/DEGREE".
+  /// The layers of one of `degree` devices, one of degrees(), without Layer::shards.
   LayerGraph ofDegree(int degree) const;
   /// Index of the layer called `name`, or -1.
   int find(llvm::StringRef name) const;

@@ -289,6 +289,8 @@ Expected<LayerGraph> parseLayerGraph(StringRef text, StringRef path) {
   }
   if (form.has_shard_degree())
     graph.shardDegree = int(form.shard_degree());
+  for (Layer &layer : graph.layers)
+    layer.shardDegree = graph.shardDegree;
   graph.notes.assign(form.notes().begin(), form.notes().end());
   if (Error error = names.take())
     return error;

@@ -37,6 +37,9 @@ Error verifyEntry(const ProfileEntry &entry, size_t index) {
            << "an entry names either a 'signature' or a 'layer', exactly one of them";
   if (entry.deviceType.empty())
     return Diagnostic(Diag::InvalidProfile, place) << "the entry has no device type";
+  if (entry.shardDegree < 1 || entry.shardDegree > mostShards)
+    return Diagnostic(Diag::InvalidProfile, {"", 0, 0, place.element + ".shardDegree"})
+           << "a shard degree of " << entry.shardDegree << "; accepted is 1 to " << mostShards;
   if (entry.batch.value() < 1)
     return Diagnostic(Diag::InvalidProfile, place)
            << "the batch is " << entry.batch.value() << "; at least one sample is processed";
@@ -154,6 +157,10 @@ void ProfileEntry::add(const MeasurementSession &session) {
 
 int64_t ProfileEntry::missingSessions(int64_t wanted) const {
   return sessions.empty() ? 0 : std::max<int64_t>(0, wanted - int64_t(sessions.size()));
+}
+
+std::string degreeText(int degree) {
+  return degree == 1 ? "" : " of degree " + std::to_string(degree);
 }
 
 LayerWork workOf(const Layer &layer) {

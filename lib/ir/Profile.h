@@ -29,6 +29,7 @@ struct MeasurementSession {
 struct ProfileEntry {
   std::string signature; // exactly one of signature and layer is set
   std::string layer;     // name of a layer of `Profile::model`
+  int shardDegree = 1;   // devices that share the layer; times are of one, without messages
   std::string deviceType;
   Samples batch{};   // samples in one pass on one device
   Seconds forward{}; // of the whole batch
@@ -52,6 +53,9 @@ struct ProfileEntry {
   const std::string &name() const { return layer.empty() ? signature : layer; }
   bool operator==(const ProfileEntry &) const = default;
 };
+
+/// " of degree 2", for messages; "" of degree 1.
+std::string degreeText(int degree);
 
 /// A measured link: points of (bytes, seconds) are reduced to latency and bandwidth. Residuals are
 /// medians of the relative deviations of the points; 0: not stated.
@@ -121,8 +125,9 @@ struct Profile {
   std::string fingerprint;
 
   bool operator==(const Profile &) const = default;
-  /// Times finite and not negative, batches positive, one of signature and layer in each entry;
-  /// work finite and not negative, once for a signature; memory likewise, once for a device type.
+  /// Times finite and not negative, batches positive, degrees from 1 to mostShards, one of
+  /// signature and layer in each entry; work finite and not negative, once for a signature; memory
+  /// likewise, once for a device type.
   llvm::Error verify() const;
 };
 

@@ -34,6 +34,8 @@ MeasurementSession readSession(const v1::MeasurementSession &form) {
 void writeEntry(const ProfileEntry &entry, v1::ProfileEntry &form) {
   form.set_signature(entry.signature);
   form.set_layer(entry.layer);
+  if (entry.shardDegree != 1)
+    form.set_shard_degree(entry.shardDegree);
   form.set_device_type(entry.deviceType);
   form.set_batch(double(entry.batch.value()));
   form.set_forward_seconds(entry.forward.value());
@@ -55,6 +57,8 @@ ProfileEntry readEntry(const v1::ProfileEntry &form, const Twine &place, NameRea
   ProfileEntry entry;
   entry.signature = form.signature();
   entry.layer = form.layer();
+  if (form.has_shard_degree())
+    entry.shardDegree = int(form.shard_degree());
   entry.deviceType = form.device_type();
   entry.batch = Samples(int64_t(form.batch()));
   entry.forward = Seconds(form.forward_seconds());

@@ -131,6 +131,7 @@ inline Profile RandomValues::profile() {
   for (int64_t i = integer(0, 5); i > 0; --i) {
     ProfileEntry entry;
     (coin() ? entry.signature : entry.layer) = name();
+    entry.shardDegree = coin() ? 1 : static_cast<int>(integer(1, mostShards));
     entry.deviceType = name();
     entry.batch = Samples(integer(1, 2147483647));
     entry.forward = seconds();

@@ -413,7 +413,7 @@ def test_profiled_times_are_what_a_plan_is_made_of(tmp_path: Path, engine: str) 
 
 @needs_binary
 def test_layers_of_one_of_two_devices_are_measured_for_plans_that_share_them(tmp_path: Path) -> None:
-    """Layers that two devices share are other layers than those of one device."""
+    """Layers that two devices share are other layers than those of one device. One run measures both."""
     model = MODELS / "transformer.onnx"
     cluster = tmp_path / "pair.yaml"
     cluster.write_text(
@@ -423,38 +423,67 @@ def test_layers_of_one_of_two_devices_are_measured_for_plans_that_share_them(tmp
     )
     environment = {**os.environ, "HETERPLAN_PYTHON": sys.executable}
 
-    def profiled(degree: int, *more: str) -> subprocess.CompletedProcess[str]:
+    def profiled(degrees: str, *more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [BINARY, "profile", model, "--device", "cpu", "--batches", "8,16", "--rounds", "1", "--tensor-parallel", str(degree),
-             "-o", tmp_path / f"{degree}.profile.json", "--json", *more],
+            [BINARY, "profile", model, "--device", "cpu", "--batches", "8,16", "--rounds", "1", "--shard-degrees", degrees,
+             "-o", tmp_path / f"{degrees}.profile.json", "--json", *more],
             capture_output=True, text=True, timeout=120, env=environment,
         )  # fmt: skip
 
-    def planned(*profiles: int) -> subprocess.CompletedProcess[str]:
+    def planned(degree: int, profile: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [BINARY, "compile", model, "--cluster", cluster, "--batch", "16", "--micro-batches", "1", "--tensor-parallel", "2",
-             "--require-measured", "--json", "-o", tmp_path / "plan", "--force", "--profile",
-             *(tmp_path / f"{degree}.profile.json" for degree in profiles)],
+            [BINARY, "compile", model, "--cluster", cluster, "--batch", "16", "--micro-batches", "1", "--tensor-parallel",
+             str(degree), "--require-measured", "--json", "-o", tmp_path / "plan", "--force", "--profile",
+             tmp_path / f"{profile}.profile.json"],
             capture_output=True, text=True, timeout=120,
         )  # fmt: skip
 
-    for degree in (1, 2):
-        run = profiled(degree, "--engine", "torch")
+    for degrees in ("1", "1,2"):
+        run = profiled(degrees)
         assert run.returncode == 0, run.stderr
         assert json.loads(run.stdout)["measuredShare"] == 1
-    (name,) = {entry["layer"] for entry in entries(tmp_path / "1.profile.json").values() if entry.get("layer")}
-    shared = json.loads((tmp_path / "2.profile.json").read_text())["entries"]
-    assert {entry["layer"] for entry in shared if entry.get("layer")} == {f"{name}/2"}
-    assert "was not measured" in planned(1).stderr
-    done = planned(2)
-    assert done.returncode == 0, done.stderr
-    plan = json.loads(done.stdout)
-    stage = plan["stages"][0]
-    assert stage["shardDegree"] == 2
-    (loss,) = [entry for entry in shared if entry.get("layer") == f"{name}/2" and entry["batch"] == 16]
-    assert stage["forwardSeconds"] > loss["forwardSeconds"]
-    refused = profiled(2, "--engine", "native")
-    assert refused.returncode == 1 and "--engine native with --tensor-parallel" in refused.stderr
+    measured = json.loads((tmp_path / "1,2.profile.json").read_text())["entries"]
+    losses = {
+        entry.get("shardDegree", 1): entry for entry in measured if entry.get("layer") and entry["batch"] == 16
+    }
+    assert sorted(losses) == [1, 2] and losses[1]["layer"] == losses[2]["layer"]
+    signatures = [entry["signature"] for entry in measured if entry.get("signature") and entry["batch"] == 16]
+    assert len(signatures) == len(set(signatures)), "a layer that no device divides is measured once"
+    assert "of degree 2 was not measured" in planned(2, "1").stderr
+    for degree in (1, 2):
+        done = planned(degree, "1,2")
+        assert done.returncode == 0, done.stderr
+        stage = json.loads(done.stdout)["stages"][0]
+        assert len(stage["replicas"][0]["devices"]) == degree
+        assert stage["forwardSeconds"] > losses[degree]["forwardSeconds"]
+    refused = profiled("1,2", "--engine", "native")
+    assert refused.returncode == 1 and "--shard-degrees above 1 by --engine native" in refused.stderr
+
+
+@needs_binary
+@pytest.mark.parametrize("degrees", ["0", "1,", "2,x", "1025", "-1"])
+def test_wrong_degrees_are_refused(degrees: str) -> None:
+    run = subprocess.run(
+        [BINARY, "profile", MODELS / "transformer.onnx", "--device", "cpu", f"--shard-degrees={degrees}"],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert run.returncode == 1 and "--shard-degrees" in run.stderr
+
+
+def test_a_pass_of_a_shard_touches_the_layers_of_its_degree() -> None:
+    layers = [Layer.of(line("a", count=2)), Layer.of(line("b") | {"also": (2,)}), Layer.of(line("c") | {"degree": 2})]
+    one = 2 * 4 * (12 + 16)  # twice, with gradients: 3 x 4 inputs and 4 x 4 weights
+    assert [footprint(layers, 3, degree) for degree in (1, 2, 4)] == [3 * one, 2 * one, 0]
+    assert layers[2].entry == {"signature": "sig c", "shardDegree": 2}
+
+
+def test_entries_of_unequal_degrees_lie_beside_each_other(tmp_path: Path) -> None:
+    file = tmp_path / "p.json"
+    lines = [line("a"), line("a") | {"degree": 2}]
+    assert main("m", lines, options(file, "--rounds", "2")) == 0
+    found = json.loads(file.read_text())["entries"]
+    assert [(entry.get("shardDegree", 1), entry["batch"]) for entry in found] == [(1, 1), (1, 3), (2, 1), (2, 3)]
+    assert all(len(entry["sessions"]) == 2 for entry in found)
 
 
 def test_a_shard_by_itself_has_whole_tensors_of_what_it_has() -> None:

@@ -96,7 +96,7 @@ void printFile(const FileAudit &file) {
   for (const ProfileEntry &entry : file.noisiest)
     printFact("noisiest", percent(entry.spread) + "  batch " + std::to_string(entry.batch.value()) +
                               ", " + std::to_string(entry.repetitions) + " runs, " +
-                              shortened(entry.name()));
+                              shortened(entry.name()) + degreeText(entry.shardDegree));
 }
 
 void printClasses(const std::vector<LayerClass> &classes) {
@@ -154,6 +154,8 @@ void writeFileFacts(JsonWriter &json, const FileAudit &file) {
       for (const ProfileEntry &entry : file.noisiest)
         json.object([&] {
           json.attribute("layer", entry.name());
+          if (entry.shardDegree > 1)
+            json.attribute("shardDegree", int64_t(entry.shardDegree));
           json.attribute("batch", entry.batch.value());
           json.attribute("spread", entry.spread);
         });

@@ -70,8 +70,8 @@ Error resume(StringRef path, Profile &profile) {
 /// The entry of a task, or null.
 ProfileEntry *entryOf(Profile &profile, const ProfileJob &job, const Task &task) {
   for (ProfileEntry &entry : profile.entries)
-    if (entry.signature == task.layer->signature && entry.deviceType == job.deviceType &&
-        entry.batch.value() == task.batch)
+    if (entry.signature == task.layer->signature && entry.shardDegree == 1 &&
+        entry.deviceType == job.deviceType && entry.batch.value() == task.batch)
       return &entry;
   return nullptr;
 }
@@ -97,7 +97,7 @@ int64_t missing(Profile &profile, const ProfileJob &job, const Task &task, int64
 /// of the modelled time first.
 std::vector<Task> tasksOf(const ProfileJob &job, kernels::Engine &engine) {
   std::vector<const JobLayer *> layers;
-  for (const JobLayer &layer : job.layers)
+  for (const JobLayer &layer : job.shards.front().layers)
     if (std::string why = kernels::whyNot(engine, job.graph, job.model.layers[layer.index]);
         why.empty())
       layers.push_back(&layer);

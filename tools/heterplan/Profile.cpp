@@ -41,9 +41,19 @@ const ProfileEntry *largest(const Profile &profile, const ProfileJob &job,
   return result;
 }
 
-const ProfileEntry *largest(const Profile &profile, const ProfileJob &job, const JobLayer &layer) {
-  return largest(profile, job,
-                 [&](const ProfileEntry &entry) { return entry.signature == layer.signature; });
+const ProfileEntry *largest(const Profile &profile, const ProfileJob &job, const JobLayer &layer,
+                            const JobShard &shard) {
+  return largest(profile, job, [&](const ProfileEntry &entry) {
+    return entry.signature == layer.signature && entry.shardDegree == shard.degree();
+  });
+}
+
+/// Hands over each distinct layer of each degree, with its entry or null.
+void eachLayer(const Profile &profile, const ProfileJob &job,
+               function_ref<void(const JobShard &, const JobLayer &, const ProfileEntry *)> use) {
+  for (const JobShard &shard : job.shards)
+    for (const JobLayer &layer : shard.layers)
+      use(shard, layer, largest(profile, job, layer, shard));
 }
 
 std::vector<std::string> cellsOf(const ProfileEntry &entry) {
@@ -58,25 +68,28 @@ std::vector<std::string> cellsOf(const ProfileEntry &entry) {
 /// Share of the time of the roofline that lies in measured layers.
 double measuredShare(const Profile &profile, const ProfileJob &job) {
   Seconds all, measured;
-  for (const JobLayer &layer : job.layers) {
+  eachLayer(profile, job, [&](const JobShard &, const JobLayer &layer, const ProfileEntry *entry) {
     Seconds time = layer.modelled * layer.count;
     all += time;
-    if (largest(profile, job, layer))
+    if (entry)
       measured += time;
-  }
+  });
   return all > Seconds(0) ? measured / all : 0;
 }
 
 /// The layer of the output with its loss, where that was measured.
-void addLossRow(const Profile &profile, const ProfileJob &job, Table &table) {
-  if (!job.last)
+void addLossRow(const Profile &profile, const ProfileJob &job, const JobShard &shard,
+                Table &table) {
+  if (!shard.last)
     return;
-  const std::string &name = job.last->module.layers.front();
-  const ProfileEntry *entry =
-      largest(profile, job, [&](const ProfileEntry &entry) { return entry.layer == name; });
+  const std::string &name = shard.last->module.layers.front();
+  const ProfileEntry *entry = largest(profile, job, [&](const ProfileEntry &entry) {
+    return entry.layer == name && entry.shardDegree == shard.degree();
+  });
   if (!entry)
     return;
-  std::vector<std::string> row = {shortened(name) + ", " + job.last->loss->name, "1"};
+  std::vector<std::string> row = {
+      shortened(name) + degreeText(shard.degree()) + ", " + shard.last->loss->name, "1"};
   append_range(row, cellsOf(*entry));
   table.row(std::move(row));
 }
@@ -84,22 +97,26 @@ void addLossRow(const Profile &profile, const ProfileJob &job, Table &table) {
 void printProfile(const Profile &profile, const ProfileJob &job, StringRef file) {
   Table table(
       {"layer", ">like it", ">batch", ">forward", ">backward", ">update", ">spread", ">runs"});
-  size_t measured = 0;
-  for (const JobLayer &layer : job.layers) {
-    std::vector<std::string> row = {shortened(layer.name), std::to_string(layer.count)};
-    if (const ProfileEntry *entry = largest(profile, job, layer)) {
-      ++measured;
-      append_range(row, cellsOf(*entry));
-    } else {
-      row.insert(row.end(), {"", "modelled", "", "", "", ""});
-    }
-    table.row(std::move(row));
-  }
-  addLossRow(profile, job, table);
+  size_t measured = 0, distinct = 0;
+  eachLayer(profile, job,
+            [&](const JobShard &shard, const JobLayer &layer, const ProfileEntry *entry) {
+              std::vector<std::string> row = {shortened(layer.name) + degreeText(shard.degree()),
+                                              std::to_string(layer.count)};
+              ++distinct;
+              if (entry) {
+                ++measured;
+                append_range(row, cellsOf(*entry));
+              } else {
+                row.insert(row.end(), {"", "modelled", "", "", "", ""});
+              }
+              table.row(std::move(row));
+            });
+  for (const JobShard &shard : job.shards)
+    addLossRow(profile, job, shard, table);
   table.print(outs());
-  outs() << "times in ms, of the largest batch measured; " << measured << " of "
-         << job.layers.size() << " distinct layers measured, "
-         << percent(measuredShare(profile, job)) << " of the modelled time\nwrote " << file << '\n';
+  outs() << "times in ms, of the largest batch measured; " << measured << " of " << distinct
+         << " distinct layers measured, " << percent(measuredShare(profile, job))
+         << " of the modelled time\nwrote " << file << '\n';
 }
 
 void writeProfile(const Profile &profile, const ProfileJob &job, StringRef file) {
@@ -110,9 +127,11 @@ void writeProfile(const Profile &profile, const ProfileJob &job, StringRef file)
     json.attribute("measuredShare", measuredShare(profile, job));
     json.attribute("entries", int64_t(profile.entries.size()));
     json.attributeArray("modelled", [&] {
-      for (const JobLayer &layer : job.layers)
-        if (!largest(profile, job, layer))
-          json.value(layer.name);
+      eachLayer(profile, job,
+                [&](const JobShard &shard, const JobLayer &layer, const ProfileEntry *entry) {
+                  if (!entry)
+                    json.value(layer.name + degreeText(shard.degree()));
+                });
     });
   });
 }
@@ -136,9 +155,12 @@ Error addWork(Profile &profile, const ProfileJob &job) {
   StringSet<> known;
   for (const MeasuredLayer &layer : profile.layers)
     known.insert(layer.signature);
-  for (const JobLayer &layer : job.layers)
-    if (largest(profile, job, layer) && known.insert(layer.signature).second)
-      profile.layers.push_back({layer.signature, workOf(job.model.layers[layer.index])});
+  eachLayer(profile, job,
+            [&](const JobShard &shard, const JobLayer &layer, const ProfileEntry *entry) {
+              if (entry && known.insert(layer.signature).second)
+                profile.layers.push_back(
+                    {layer.signature, workOf(job.layersOf(shard).layers[layer.index])});
+            });
   return writeFile(job.output, toJson(profile));
 }
 

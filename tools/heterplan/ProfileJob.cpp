@@ -2,11 +2,11 @@
 
 #include "Commands.h"
 #include "Options.h"
-#include "TensorParallel.h"
 
 #include "codegen/Resources.h"
 #include "cost/Catalogue.h"
 #include "cost/Roofline.h"
+#include "ir/onnx/group/ShardedLayers.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -40,6 +40,21 @@ Expected<std::vector<int64_t>> batchesOf(StringRef text) {
     batches.insert(*batch);
   }
   return std::vector<int64_t>(batches.begin(), batches.end());
+}
+
+/// "1,2,4"; ascending, none twice.
+Expected<std::vector<int>> degreesOf(StringRef text) {
+  SmallVector<StringRef, 8> parts;
+  (text.empty() ? StringRef("1") : text).split(parts, ',');
+  std::set<int> degrees;
+  for (StringRef part : parts) {
+    Expected<int64_t> degree =
+        wholeOption("--shard-degrees", part.empty() ? "''" : part, 1, 1, mostShards);
+    if (!degree)
+      return degree.takeError();
+    degrees.insert(int(*degree));
+  }
+  return std::vector<int>(degrees.begin(), degrees.end());
 }
 
 /// "0-3,8"
@@ -85,15 +100,16 @@ Expected<std::string> deviceTypeOf(const ProfileCommand &command, int64_t thread
 
 /// Kernels, or PyTorch: the former unless a script is wanted.
 Error chooseEngine(const ProfileCommand &command, ProfileJob &job) {
-  job.native = command.script.empty() && job.degree == 1;
+  const bool isShared = job.degrees.back() > 1;
+  job.native = command.script.empty() && !isShared;
   if (!command.engine.empty()) {
     Expected<size_t> engine = choiceOption("--engine", command.engine, {"native", "torch"});
     if (!engine)
       return engine.takeError();
     job.native = *engine == 0;
   }
-  if (job.native && job.degree > 1)
-    return notSupported("--engine native with --tensor-parallel");
+  if (job.native && isShared)
+    return notSupported("--shard-degrees above 1 by --engine native");
   if (job.native && !command.script.empty())
     return notSupported("--engine native with --emit-script");
   if (job.precision != Precision::Fp32 && job.native && !job.gpu)
@@ -121,6 +137,9 @@ Error readSettings(const ProfileCommand &command, ProfileJob &job) {
   Expected<std::vector<int64_t>> batches = batchesOf(command.batches);
   if (!batches)
     return batches.takeError();
+  Expected<std::vector<int>> degrees = degreesOf(command.shardDegrees);
+  if (!degrees)
+    return degrees.takeError();
   Expected<std::vector<int64_t>> cores = coresOf(command.cores);
   if (!cores)
     return cores.takeError();
@@ -149,6 +168,7 @@ Error readSettings(const ProfileCommand &command, ProfileJob &job) {
     return rounds.takeError();
   job.threads = *count;
   job.batches = std::move(*batches);
+  job.degrees = std::move(*degrees);
   job.cores = std::move(*cores);
   job.optimizer = static_cast<Optimizer>(*optimizer);
   job.gpu = *gpu;
@@ -214,24 +234,35 @@ Seconds modelledTime(const Layer &layer, const DeviceType &device) {
   return cost->forward + cost->backward;
 }
 
-void addDistinctLayers(const LayerGraph &graph, const DeviceType &device, ProfileJob &job) {
-  StringMap<size_t> known;
-  for (int index = 0; index < graph.size(); ++index) {
-    const Layer &layer = graph.layers[index];
-    auto [place, isNew] = known.try_emplace(layer.signature, job.layers.size());
-    if (isNew)
-      job.layers.push_back({layer.name, layer.signature, index, 0, modelledTime(layer, device)});
-    ++job.layers[place->second].count;
+/// Adds the layers of each degree whose signatures no smaller degree has.
+void addDistinctLayers(const DeviceType &device, ProfileJob &job) {
+  StringMap<std::pair<JobShard *, size_t>> known;
+  for (JobShard &shard : job.shards) {
+    const LayerGraph &graph = job.layersOf(shard);
+    for (int index = 0; index < graph.size(); ++index) {
+      const Layer &layer = graph.layers[index];
+      auto [place, isNew] =
+          known.try_emplace(layer.signature, std::pair(&shard, shard.layers.size()));
+      if (isNew)
+        shard.layers.push_back(
+            {layer.name, layer.signature, index, 0, modelledTime(layer, device)});
+      JobLayer &like = place->second.first->layers[place->second.second];
+      if (place->second.first == &shard)
+        ++like.count;
+      else if (!is_contained(like.also, shard.degree()))
+        like.also.push_back(shard.degree());
+    }
   }
 }
 
-void addModules(ProfileJob &job) {
+void addModules(ProfileJob &job, JobShard &shard) {
+  const LayerGraph &graph = job.layersOf(shard);
   std::vector<int> which;
-  for (const JobLayer &layer : job.layers)
+  for (const JobLayer &layer : shard.layers)
     which.push_back(layer.index);
-  job.modules = buildLayerModules(job.graph, job.model, which, [&](int index, Error error) {
-    job.notes.push_back("layer '" + job.model.layers[index].name +
-                        "' stays modelled: " + toText(std::move(error)));
+  shard.modules = buildLayerModules(job.graphOf(shard), graph, which, [&](int index, Error error) {
+    job.notes.push_back("layer '" + graph.layers[index].name + "'" + degreeText(shard.degree()) +
+                        " stays modelled: " + toText(std::move(error)));
   });
 }
 
@@ -254,36 +285,58 @@ Expected<std::optional<std::string>> lossOf(const ProfileCommand &command, const
 
 /// The layer that makes the output, once more, with the loss behind it. If it cannot be
 /// generated, a note says so already.
-Error addLoss(const ProfileCommand &command, ProfileJob &job) {
-  Expected<std::optional<std::string>> loss = lossOf(command, job.graph);
-  if (!loss)
-    return loss.takeError();
-  std::optional<int> index = outputLayer(job.graph, job.model);
-  if (!*loss || !index)
-    return Error::success();
+void addLoss(const std::string &loss, const DeviceType &device, const ProfileJob &job,
+             JobShard &shard) {
+  const Graph &graph = job.graphOf(shard);
+  const LayerGraph &layers = job.layersOf(shard);
+  std::optional<int> index = outputLayer(graph, layers);
+  if (!index)
+    return;
   std::vector<StageModule> modules = buildLayerModules(
-      job.graph, job.model, {*index}, [](int, Error error) { consumeError(std::move(error)); });
+      graph, layers, {*index}, [](int, Error error) { consumeError(std::move(error)); });
   if (modules.empty())
-    return Error::success();
+    return;
   const std::vector<TensorId> &sends = modules.front().sends;
-  const size_t output = llvm::find(sends, job.graph.outputs.front()) - sends.begin();
+  const size_t output = llvm::find(sends, graph.outputs.front()) - sends.begin();
   if (output == sends.size())
-    return Error::success();
-  const Layer &layer = job.model.layers[*index];
-  auto like =
-      find_if(job.layers, [&](const JobLayer &of) { return of.signature == layer.signature; });
-  job.last = ProfiledLayer{std::move(modules.front()), layer.signature, 1, like->modelled,
-                           ProfiledLoss{**loss, output}};
+    return;
+  const Layer &layer = layers.layers[*index];
+  shard.last = ProfiledLayer{std::move(modules.front()), layer.signature, 1,
+                             modelledTime(layer, device), ProfiledLoss{loss, output}};
+}
+
+/// Takes the operators and layers of `model`, whole and divided among several devices.
+Error takeModel(Model model, ProfileJob &job) {
+  for (int degree : job.degrees) {
+    JobShard &shard = job.shards.emplace_back();
+    if (degree == 1)
+      continue;
+    Expected<ModelShard> divided =
+        shardLayers(*model.graph, model.layers, degree, SequenceParallel::Auto);
+    if (!divided)
+      return divided.takeError();
+    shard.divided = std::move(*divided);
+  }
+  job.graph = std::move(*model.graph);
+  job.model = std::move(model.layers);
   return Error::success();
 }
 
-/// Takes the operators and layers of `model`, of one of several devices if these share every layer.
-Error takeModel(Model model, ProfileJob &job) {
-  if (Error error = divideLayers(model, job.degree, SequenceParallel::Auto))
-    return error;
-  job.graph = model.divided ? std::move(model.divided->shards.front().local.graph)
-                            : std::move(*model.graph);
-  job.model = std::move(model.layers);
+/// Adds what the torch engine needs.
+Error addGenerated(const ProfileCommand &command, const DeviceType &device, ProfileJob &job) {
+  Expected<std::optional<std::string>> loss = lossOf(command, job.graph);
+  if (!loss)
+    return loss.takeError();
+  bool isGeneratable = false;
+  for (JobShard &shard : job.shards) {
+    addModules(job, shard);
+    if (*loss)
+      addLoss(**loss, device, job, shard);
+    isGeneratable |= !shard.modules.empty();
+  }
+  if (!isGeneratable)
+    return Diagnostic(Diag::NotGeneratable, {command.model, 0, 0, ""})
+           << "no layer can be run by itself";
   return Error::success();
 }
 
@@ -317,8 +370,9 @@ void addLayerOptions(CLI::App &command, ProfileCommand &options) {
       command, "--loss", options.loss, "NAME",
       "loss that is measured with --engine torch: cross_entropy (default if the last axis of "
       "the first output may hold classes), token_cross_entropy, mse (default otherwise) or none");
-  addText(command, "--tensor-parallel", options.tensorParallel, "N",
-          "measure the layers of one of N devices that share every layer, without messages (1)");
+  addText(
+      command, "--shard-degrees", options.shardDegrees, "1,2,4",
+      "measure the layers of one of so many devices that share every layer, without messages (1)");
   addText(command, "--rounds", options.rounds, "N",
           "measurements of each layer, in rounds over all layers (5)");
   addText(command, "--time-budget", options.timeBudget, "TIME",
@@ -376,10 +430,6 @@ Expected<ProfileJob> readProfileJob(const ProfileCommand &command) {
                 "FILE... need none";
   ProfileJob job;
   job.output = defaultOutput(command);
-  Expected<int> degree = readTensorParallel(command.tensorParallel);
-  if (!degree)
-    return degree.takeError();
-  job.degree = *degree;
   if (Error error = addSettings(command, job))
     return error;
   Expected<DeviceType> device = referenceKernel(job.deviceType, job.gpu.has_value());
@@ -393,35 +443,39 @@ Expected<ProfileJob> readProfileJob(const ProfileCommand &command) {
                                << "' has no operators to run; give the .onnx file";
   if (Error error = takeModel(std::move(*model), job))
     return error;
-  addDistinctLayers(job.model, *device, job);
+  addDistinctLayers(*device, job);
   if (job.native && !command.loss.empty())
     return notSupported("--loss by --engine native");
   if (job.native)
     return job;
-  addModules(job);
-  if (Error error = addLoss(command, job))
+  if (Error error = addGenerated(command, *device, job))
     return error;
-  if (job.modules.empty())
-    return Diagnostic(Diag::NotGeneratable, {command.model, 0, 0, ""})
-           << "no layer can be run by itself";
   return job;
 }
 
 Expected<std::string> scriptOf(const ProfileJob &job) {
   std::vector<ProfiledLayer> layers;
-  size_t next = 0;
-  for (const StageModule &module : job.modules) {
-    while (job.layers[next].name != module.layers.front())
-      ++next;
-    layers.push_back(
-        {module, job.layers[next].signature, job.layers[next].count, job.layers[next].modelled});
+  for (const JobShard &shard : job.shards) {
+    auto layer = shard.layers.begin();
+    for (const StageModule &module : shard.modules) {
+      while (layer->name != module.layers.front())
+        ++layer;
+      layers.push_back({.module = module,
+                        .signature = layer->signature,
+                        .count = layer->count,
+                        .modelled = layer->modelled,
+                        .local = shard.local(),
+                        .also = layer->also});
+    }
+    if (!shard.last)
+      continue;
+    layers.push_back(*shard.last);
+    layers.back().local = shard.local();
   }
-  if (job.last)
-    layers.push_back(*job.last);
   Expected<std::string> runtime = findRuntime(executablePath());
   if (!runtime)
     return runtime.takeError();
-  return emitProfileScript(job.graph, layers, *runtime, job.settings, job.degree);
+  return emitProfileScript(job.graph, layers, *runtime, job.settings);
 }
 
 } // namespace heterplan

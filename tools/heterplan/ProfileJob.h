@@ -14,7 +14,7 @@ namespace heterplan {
 /// As given on the command line.
 struct ProfileCommand {
   std::string model, output, device, deviceType, engine, batches, threads, cores, optimizer;
-  std::string precision, memoryFormat, rounds, timeBudget, script, loss, tensorParallel;
+  std::string precision, memoryFormat, rounds, timeBudget, script, loss, shardDegrees;
   std::vector<std::string> check; // profiles to look at; nothing is measured then
   std::string mostDays;
   std::string link, ranks;           // --link, --ranks
@@ -27,21 +27,30 @@ struct ProfileCommand {
 
 void addProfileOptions(CLI::App &command, ProfileCommand &options);
 
-/// A distinct layer: the first of those with its signature.
+/// A distinct layer: the first of those with its signature, of the smallest degree.
 struct JobLayer {
   std::string name, signature;
   int index = 0; // in the layers of the model
   int count = 0; // layers with this signature
   Seconds modelled{};
+  std::vector<int> also = {}; // larger degrees that have it
+};
+
+/// The layers of one of several devices that share each layer.
+struct JobShard {
+  std::optional<ModelShard> divided; // none: one device has all of each layer
+  std::vector<JobLayer> layers;      // in the order of the model; none of a smaller degree
+  std::vector<StageModule> modules;  // of those that can be generated
+  std::optional<ProfiledLayer> last; // the one that makes the output, with the loss of it
+  int degree() const { return divided ? divided->local.degree : 1; }
+  const LocalGraph *local() const { return divided ? &divided->local : nullptr; }
 };
 
 struct ProfileJob {
-  Graph graph; // of one of `degree` devices
+  Graph graph;
   LayerGraph model;
-  int degree = 1;                    // devices that share every layer
-  std::vector<JobLayer> layers;      // in the order of the model
-  std::vector<StageModule> modules;  // of those that can be generated
-  std::optional<ProfiledLayer> last; // the one that makes the output, with the loss of it
+  std::vector<int> degrees;          // ascending
+  std::vector<JobShard> shards;      // by degree
   std::vector<std::string> notes;    // what cannot be measured, and why
   std::vector<std::string> settings; // options of the script
   std::string deviceType, output;
@@ -55,6 +64,13 @@ struct ProfileJob {
   int64_t rounds = 5;   // sessions of each layer at each batch
   Seconds timeBudget{}; // 0: none
   bool native = false;
+
+  const Graph &graphOf(const JobShard &shard) const {
+    return shard.divided ? shard.divided->local.graph : graph;
+  }
+  const LayerGraph &layersOf(const JobShard &shard) const {
+    return shard.divided ? shard.divided->layers : model;
+  }
 };
 
 /// Errors of usage, and those of reading the model.

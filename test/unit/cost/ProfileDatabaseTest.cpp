@@ -348,4 +348,51 @@ TEST(ProfiledModel, WithoutFallbackNamesWhatIsAbsent) {
   ASSERT_FALSE(bool(none));
   EXPECT_NE(toText(none.takeError()).find("[HP1216]"), std::string::npos);
 }
+
+ProfileEntry ofDegree(int degree, ProfileEntry entry) {
+  entry.shardDegree = degree;
+  return entry;
+}
+
+TEST(ProfileDatabase, ALayerHasTheEntriesOfItsDegree) {
+  ProfileDatabase database;
+  database.add(profileOf({entry("a", "g", 4, 10, 20), ofDegree(2, entry("a", "g", 4, 6, 12)),
+                          ofDegree(4, entry("a", "g", 4, 4, 8)), signed_("s", "g", 4, 3),
+                          ofDegree(2, signed_("s", "g", 4, 2))}),
+               "p");
+  Layer named = layer("a"), other = layer("b");
+  const DeviceType g = device("g");
+  for (auto [degree, forward] : {std::pair(1, 10.0), {2, 6.0}, {4, 4.0}}) {
+    named.shardDegree = degree;
+    EXPECT_EQ(cost(database, named, g, 4).forward, Seconds(forward)) << degree;
+  }
+  for (auto [degree, forward] : {std::pair(1, 3.0), {2, 2.0}, {8, 3.0}}) {
+    other.shardDegree = degree;
+    EXPECT_EQ(cost(database, other, g, 4).forward, Seconds(forward)) << "equal work, " << degree;
+  }
+  named.signature = "undivided";
+  named.shardDegree = 8;
+  EXPECT_EQ(database.find(named, "m", g), nullptr) << "a name says nothing of another degree";
+}
+
+TEST(ProfileDatabase, EntriesOfUnequalDegreesAreNoConflict) {
+  ProfileDatabase database;
+  const ProfileEntry whole = entry("a", "g", 4, 10, 20), half = entry("a", "g", 4, 6, 12);
+  EXPECT_TRUE(database.add(profileOf({whole, ofDegree(2, half)}), "p").empty());
+  const auto warnings = database.add(profileOf({ofDegree(2, entry("a", "g", 4, 9, 12))}), "q");
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].text.find("'a' of degree 2 on 'g'"), std::string::npos) << warnings[0].text;
+}
+
+TEST(ProfiledModel, SaysWhichDegreeIsNotMeasured) {
+  ProfileDatabase database;
+  database.add(profileOf({entry("a", "g", 4, 10, 20)}), "p");
+  Layer shared = layer("a", "half");
+  shared.shardDegree = 2;
+  auto price = ProfiledModel(database, "m", nullptr).price(shared, device("g"), Samples(4));
+  ASSERT_FALSE(bool(price));
+  const std::string text = toText(price.takeError());
+  EXPECT_NE(text.find("layer 'a' of degree 2 was not measured"), std::string::npos) << text;
+  EXPECT_NE(text.find("\"shardDegree\": 2"), std::string::npos) << text;
+}
 } // namespace

@@ -85,6 +85,8 @@ INSTANTIATE_TEST_SUITE_P(
                    p.entries[0].sessions = {{{}, {}, {}, -1, 1}};
                  }},
         Mutation{"no device type", [](Profile &p) { p.entries[0].deviceType = ""; }},
+        Mutation{"degree of 0", [](Profile &p) { p.entries[0].shardDegree = 0; }},
+        Mutation{"1 to 1024", [](Profile &p) { p.entries[0].shardDegree = mostShards + 1; }},
         Mutation{"batch is 0", [](Profile &p) { p.entries[0].batch = Samples(0); }},
         Mutation{"a time", [](Profile &p) { p.entries[0].forward = Seconds(-1); }},
         Mutation{"a time", [](Profile &p) { p.entries[0].backward = Seconds(infinite); }},
@@ -97,6 +99,37 @@ INSTANTIATE_TEST_SUITE_P(
         Mutation{"no name", [](Profile &p) { p.links[0].name = ""; }},
         Mutation{"not positive", [](Profile &p) { p.links[0].bandwidth = BytesPerSecond(0); }},
         Mutation{"latency", [](Profile &p) { p.links[0].latency = Seconds(-1); }}));
+
+/// `field` in the place of the degree of an entry, on the second line.
+std::string withDegree(const char *field) {
+  return std::string(R"({"entries": [{"layer": "body", "deviceType": "gpu", "batch": 4,
+"forwardSeconds": 1, "backwardSeconds": 2, )") +
+         field + "}]}";
+}
+
+TEST(ProfileEntry, HasADegreeOfOneUnlessItStatesAnother) {
+  for (auto [field, degree] :
+       {std::pair(R"("spread": 0)", 1), {R"("shardDegree": 1)", 1}, {R"("shardDegree": 8)", 8}}) {
+    auto read = parseProfile(withDegree(field), "p.json");
+    ASSERT_TRUE(bool(read)) << toText(read.takeError());
+    EXPECT_EQ(read->entries[0].shardDegree, degree);
+    EXPECT_EQ(toJson(*read).find("shardDegree") != std::string::npos, degree > 1);
+  }
+}
+
+TEST(ProfileEntry, WrongDegreesAreLocated) {
+  for (const auto &[field, code] : {std::pair(R"("shardDegree": 0)", Diag::InvalidProfile),
+                                    {R"("shardDegree": 1025)", Diag::InvalidProfile},
+                                    {R"("shardDegree": -2)", Diag::OutOfRange},
+                                    {R"("shardDegree": 1.5)", Diag::OutOfRange},
+                                    {R"("shardDegree": "two")", Diag::WrongType}}) {
+    const DiagnosticError error = diagnosed(parseProfile(withDegree(field), "p.json"));
+    EXPECT_EQ(error.code, code) << field << ": " << error.message;
+    EXPECT_EQ(error.location.element, "entries[0].shardDegree") << field;
+    EXPECT_EQ(error.location.line, 2) << field;
+  }
+}
+
 TEST(ProfileEntry, ItsTimesAreTrimmedMeansOverItsVisits) {
   ProfileEntry entry;
   EXPECT_EQ(entry.missingSessions(3), 0); // it may have none, and is taken as it is

@@ -85,16 +85,16 @@ def summary(sessions: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-Key = tuple[str, str, str, int]
+Key = tuple[str, str, int, str, int]
 
 
 def _key(entry: dict[str, Any], device_type: str, batch: int) -> Key:
-    return entry.get("signature", ""), entry.get("layer", ""), device_type, batch
+    return entry.get("signature", ""), entry.get("layer", ""), entry.get("shardDegree", 1), device_type, batch
 
 
 class ProfileFile:
-    """Entries by what they are of (a signature, or the name of a layer), device type and batch. Fails when the
-    file was measured elsewhere."""
+    """Entries by what they are of (a signature, or the name of a layer, and how many devices share it), device
+    type and batch. Fails when the file was measured elsewhere."""
 
     def __init__(self, path: Path, model: str, now: Environment) -> None:
         self._path = path
@@ -116,7 +116,7 @@ class ProfileFile:
         for entry in json.loads(self._path.read_text(encoding="utf-8")).get("entries", []):
             self._entries[_key(entry, entry.get("deviceType", ""), int(entry["batch"]))] = entry
 
-    def missing(self, of: dict[str, str], device_type: str, batch: int, wanted: int) -> int:
+    def missing(self, of: dict[str, Any], device_type: str, batch: int, wanted: int) -> int:
         """Sessions until there are `wanted`. An entry that does not state its sessions is taken as it is."""
         entry = self._entries.get(_key(of, device_type, batch), {})
         if not entry or entry.get("loss", "") != of.get("loss", ""):
@@ -127,9 +127,9 @@ class ProfileFile:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def add(self, of: dict[str, str], device_type: str, batch: int, times: Times) -> None:
-        """Adds a session and writes the file. `of`: {"signature": ...} or {"layer": ..., "loss": ...}; those
-        of another loss give way."""
+    def add(self, of: dict[str, Any], device_type: str, batch: int, times: Times) -> None:
+        """Adds a session and writes the file. `of`: {"signature": ...} or {"layer": ..., "loss": ...}, perhaps
+        with "shardDegree"; those of another loss give way."""
         key = _key(of, device_type, batch)
         known = self._entries.get(key, {})
         same = known.get("loss", "") == of.get("loss", "")

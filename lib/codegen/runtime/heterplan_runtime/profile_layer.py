@@ -72,13 +72,19 @@ class Layer:
     constants: dict[str, Range]  # where the values of an integer constant lie
     loss: LossSpec | None = None
     degree: int = 1  # devices that share the layer
+    also: tuple[int, ...] = ()  # other degrees at which the model has such layers
 
     @property
-    def entry(self) -> dict[str, str]:
+    def entry(self) -> dict[str, Any]:
         """The fields that identify an entry of the profile."""
+        shared = {"shardDegree": self.degree} if self.degree > 1 else {}
         if self.loss is None:
-            return {"signature": self.signature}
-        return {"layer": self.name, "loss": self.loss.name}
+            return {"signature": self.signature, **shared}
+        return {"layer": self.name, "loss": self.loss.name, **shared}
+
+    @property
+    def label(self) -> str:
+        return self.name + (f" of degree {self.degree}" if self.degree > 1 else "")
 
     @staticmethod
     def of(line: dict[str, Any]) -> Layer:
@@ -96,16 +102,19 @@ class Layer:
             line["constants"],
             LossSpec(*line["loss"]) if "loss" in line else None,
             line.get("degree", 1),
+            line.get("also", ()),
         )
 
 
-def footprint(layers: Sequence[Layer], samples: int) -> int:
+def footprint(layers: Sequence[Layer], samples: int, degree: int = 1) -> int:
     """Bytes that a pass over the model touches, roughly: before a layer is back at its weights and
     inputs, the rest of the model has had the cache. For sparse tables only the rows that are read
     count."""
     total = 0
     for layer in layers:
         if layer.loss is not None:  # that layer is among the others, too
+            continue
+        if degree not in (layer.degree, *layer.also):
             continue
         shapes = [
             (tuple(per_sample * samples + fixed for per_sample, fixed in argument.dims), argument.dtype)

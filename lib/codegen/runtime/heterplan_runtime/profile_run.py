@@ -86,7 +86,7 @@ class Progress:
             minutes = f"{seconds / 60:.0f} min" if seconds >= 120 else f"{seconds:.0f} s"
             time_left = f", {minutes} left"
         total = self._done + left
-        what = f"profiling {self._done}/{total}: {layer.name[:40]}, batch {batch}{time_left}"
+        what = f"profiling {self._done}/{total}: {layer.label[-40:]}, batch {batch}{time_left}"
         print(f"\r\033[K{what}", end="", file=sys.stderr, flush=True)
 
     def step(self) -> None:
@@ -135,7 +135,7 @@ class Run:
 
     def _missing(self, task: Task, wanted: int) -> int:
         layer, batch = task
-        if layer.name in self._failed:
+        if layer.label in self._failed:
             return 0
         device_type = self._options.device_type
         return self._file.missing(layer.entry, device_type, batch, wanted)
@@ -159,7 +159,7 @@ class Run:
                 batch,
                 self._device,
                 self._options.optimizer,
-                min(device.cache_bytes(self._device), footprint(self._layers, batch)),
+                min(device.cache_bytes(self._device), footprint(self._layers, batch, layer.degree)),
                 device.available_memory(self._device) // 4,
                 self._precision,
                 self._options.memory_format == "channels-last",
@@ -167,7 +167,7 @@ class Run:
             times = bench.measure(Effort())
         except Exception as error:  # whatever PyTorch raises
             lines = str(error).strip().splitlines()
-            self._failed[layer.name] = f"{type(error).__name__}: {lines[0] if lines else ''}"
+            self._failed[layer.label] = f"{type(error).__name__}: {lines[0] if lines else ''}"
             return
         self._file.add(layer.entry, self._options.device_type, batch, times)
 

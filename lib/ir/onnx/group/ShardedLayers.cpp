@@ -177,7 +177,7 @@ Expected<ModelShard> shardOf(const Division &asked, int degree) {
   layers->division.sequence = asked.sequence;
   addCollectives(local->graph, *layers);
   for (Layer &layer : layers->layers)
-    layer.profiled = layer.name + "/" + std::to_string(degree);
+    layer.shardDegree = degree;
   return ModelShard{std::move(*local), std::move(*layers)};
 }
 

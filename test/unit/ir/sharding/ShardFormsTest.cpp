@@ -16,6 +16,7 @@ LayerGraph sharedLayers() {
   graph.shardDegree = 4;
   Layer layer;
   layer.name = layer.signature = "l";
+  layer.shardDegree = 4;
   layer.shardCollectives = {{ShardCollective::AllReduce, false, 2, Bytes(12), Bytes(0)},
                             {ShardCollective::ReduceScatter, true, 1, Bytes(0), Bytes(8)}};
   graph.layers = {layer};
@@ -179,7 +180,7 @@ TEST(LayerShards, AreTheLayersOfADegree) {
   EXPECT_EQ(local.shardDegree, 4);
   EXPECT_EQ(local.degrees(), std::vector<int>{4});
   EXPECT_EQ(local.layers[1].name, "b");
-  EXPECT_EQ(local.layers[1].profiledName(), "b/4");
+  EXPECT_EQ(local.layers[1].shardDegree, 4);
   EXPECT_EQ(local.layers[1].signature, "b/4");
   EXPECT_EQ(local.layers[1].parameterBytes, Bytes(25));
   EXPECT_EQ(local.layers[1].shardCollectives.size(), 1u);
