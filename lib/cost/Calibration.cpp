@@ -329,8 +329,14 @@ std::set<Samples> batchesOf(const Plan &plan, const Stage &stage, StringRef type
 LinkMeasurement corrected(const LinkRatio &ratio) {
   LinkMeasurement link{ratio.link.name, ratio.link.bandwidth / ratio.ratio.value,
                        ratio.link.latency * ratio.ratio.value};
-  if (const std::optional<LinkSpeed> &speed = ratio.link.allReduce)
-    link.allReduce = {speed->bandwidth / ratio.ratio.value, speed->latency * ratio.ratio.value};
+  auto scaled = [&](std::optional<LinkSpeed> speed) {
+    if (speed)
+      speed = {speed->bandwidth / ratio.ratio.value, speed->latency * ratio.ratio.value};
+    return speed;
+  };
+  link.allReduce = scaled(ratio.link.allReduce);
+  link.reduceScatter = scaled(ratio.link.reduceScatter);
+  link.allGather = scaled(ratio.link.allGather);
   if (const std::optional<LookupSpeed> &speed = ratio.link.lookup)
     link.lookup = {{speed->messages.bandwidth / ratio.ratio.value,
                     speed->messages.latency * ratio.ratio.value},

@@ -93,17 +93,38 @@ Link ofPair(Link link) {
   return link;
 }
 
-CollectiveCost ringCost(int members, const Link &link) {
+/// `rounds` times around the ring, at `known` speed or else that of all-reduces.
+CollectiveCost ringCost(int members, const Link &link, int rounds,
+                        const std::optional<LinkSpeed> &known) {
   if (members < 2)
     return {};
-  double steps = 2.0 * (members - 1);
+  const double steps = double(rounds) * (members - 1);
   const Link used = members == 2 ? ofPair(link) : link;
-  LinkSpeed speed = link.allReduce.value_or(LinkSpeed{used.bandwidth, used.latency});
-  const double perByte = steps / members / speed.bandwidth.value();
+  const LinkSpeed messages{used.bandwidth, used.latency};
+  const LinkSpeed speed = known ? *known : link.allReduce.value_or(messages);
   return {.latency = speed.latency * steps,
-          .secondsPerByte = perByte,
-          .provenance = link.provenance,
-          .lostPerByte = link.overlapLoss * perByte};
+          .secondsPerByte = steps / members / speed.bandwidth.value(),
+          .provenance = link.provenance};
+}
+
+CollectiveCost ringCost(int members, const Link &link) {
+  CollectiveCost cost = ringCost(members, link, 2, link.allReduce);
+  cost.lostPerByte = link.overlapLoss * cost.secondsPerByte;
+  return cost;
+}
+
+/// One time around the rings in nodes and among them. `known`: where a link has its speed.
+CollectiveCost onceAround(const Cluster &cluster, const DeviceGroup &group,
+                          std::optional<LinkSpeed> Link::*known) {
+  if (group.deviceCount() < 2)
+    return {};
+  const GroupShape shape = shapeOf(cluster, group);
+  const Link network = networkOf(cluster, group);
+  const CollectiveCost inside = ringCost(shape.devicesPerNode, shape.intra, 1, shape.intra.*known);
+  const CollectiveCost between = ringCost(shape.nodes, network, 1, network.*known);
+  return {.latency = inside.latency + between.latency,
+          .secondsPerByte = inside.secondsPerByte + between.secondsPerByte,
+          .provenance = std::max(inside.provenance, between.provenance)};
 }
 } // namespace
 
@@ -143,6 +164,15 @@ CollectiveCost tiedSumCost(const Cluster &cluster, const DeviceGroup &group) {
 CollectiveCost reduceScatterCost(const Cluster &cluster, const DeviceGroup &group) {
   CollectiveCost cost = allReduceCost(cluster, group);
   return {cost.latency / 2, cost.secondsPerByte / 2, cost.provenance};
+}
+
+CollectiveCost shardCollectiveCost(const Cluster &cluster, const DeviceGroup &group,
+                                   ShardCollective collective) {
+  if (collective == ShardCollective::AllReduce)
+    return allReduceCost(cluster, group);
+  return onceAround(cluster, group,
+                    collective == ShardCollective::AllGather ? &Link::allGather
+                                                             : &Link::reduceScatter);
 }
 
 Link collectiveLink(const Cluster &cluster, const DeviceGroup &group) {

@@ -36,8 +36,14 @@ CollectiveCost allReduceCost(const Cluster &cluster, const DeviceGroup &group);
 /// many devices as `group`: a ring of twice as many over the slowest link of the cluster, wherever
 /// the stages lie.
 CollectiveCost tiedSumCost(const Cluster &cluster, const DeviceGroup &group);
-/// One half of an all-reduce: a ring reduce-scatter, or the all-gather of what was scattered.
+/// One half of an all-reduce, for replicas that divide their state: a ring reduce-scatter, or the
+/// all-gather of what was scattered.
 CollectiveCost reduceScatterCost(const Cluster &cluster, const DeviceGroup &group);
+/// A collective of the devices that share layers. A reduce-scatter and an all-gather take k−1 steps
+/// of a ring, with α and β of Link::reduceScatter and Link::allGather where they are known: some
+/// libraries reduce all to scatter a part. Each is half an all-reduce where they are not.
+CollectiveCost shardCollectiveCost(const Cluster &cluster, const DeviceGroup &group,
+                                   ShardCollective collective);
 /// The link that limits a collective: the link of the node that holds the whole group, or the
 /// network between its nodes.
 Link collectiveLink(const Cluster &cluster, const DeviceGroup &group);

@@ -14,6 +14,16 @@ using namespace llvm;
 
 namespace heterplan {
 
+namespace {
+/// Unknown if that of either link is.
+std::optional<LinkSpeed> slower(const std::optional<LinkSpeed> &a,
+                                const std::optional<LinkSpeed> &b) {
+  if (!a || !b)
+    return std::nullopt;
+  return LinkSpeed{std::min(a->bandwidth, b->bandwidth), std::max(a->latency, b->latency)};
+}
+} // namespace
+
 Link slower(const Link &a, const Link &b) {
   Link result = a.bandwidth <= b.bandwidth ? a : b;
   result.latency = std::max(a.latency, b.latency);
@@ -23,11 +33,9 @@ Link slower(const Link &a, const Link &b) {
   result.pairBandwidth = std::min(ofPair(a), ofPair(b));
   result.provenance = std::max(a.provenance, b.provenance);
   result.overlapLoss = std::max(a.overlapLoss, b.overlapLoss);
-  if (a.allReduce && b.allReduce)
-    result.allReduce = {std::min(a.allReduce->bandwidth, b.allReduce->bandwidth),
-                        std::max(a.allReduce->latency, b.allReduce->latency)};
-  else
-    result.allReduce.reset();
+  result.allReduce = slower(a.allReduce, b.allReduce);
+  result.reduceScatter = slower(a.reduceScatter, b.reduceScatter);
+  result.allGather = slower(a.allGather, b.allGather);
   result.lookup.reset();
   if (a.lookup && b.lookup)
     result.lookup = {{std::min(a.lookup->messages.bandwidth, b.lookup->messages.bandwidth),
@@ -42,8 +50,9 @@ Link partOf(Link link, int senders) {
   };
   divide(link.bandwidth);
   divide(link.pairBandwidth);
-  if (link.allReduce)
-    divide(link.allReduce->bandwidth);
+  for (std::optional<LinkSpeed> *known : {&link.allReduce, &link.reduceScatter, &link.allGather})
+    if (*known)
+      divide((*known)->bandwidth);
   if (link.lookup)
     divide(link.lookup->messages.bandwidth);
   return link;

@@ -219,6 +219,8 @@ std::vector<ProfileWarning> ProfileDatabase::add(const Profile &profile, StringR
                         .latency = link.latency,
                         .source = ("measured: " + path).str(),
                         .allReduce = link.allReduce,
+                        .reduceScatter = link.reduceScatter,
+                        .allGather = link.allGather,
                         .provenance = provenanceOf(link),
                         .lookup = link.lookup,
                         .overlapLoss = link.overlapLoss};

@@ -122,6 +122,14 @@ bool hasAllShardTypes(const Cluster &cluster, ArrayRef<int> degrees) {
   return size_t(count_if(cluster.types, whole)) * degrees.size() == cluster.types.size();
 }
 
+namespace {
+CollectiveCost dearer(const CollectiveCost &a, const CollectiveCost &b) {
+  return {.latency = std::max(a.latency, b.latency),
+          .secondsPerByte = std::max(a.secondsPerByte, b.secondsPerByte),
+          .provenance = std::max(a.provenance, b.provenance)};
+}
+} // namespace
+
 ShardedModel::ShardedModel(const CostModel &layer, const Cluster &cluster, int degree)
     : layer(layer) {
   for (size_t type = 0; type < cluster.types.size(); ++type) {
@@ -134,21 +142,20 @@ ShardedModel::ShardedModel(const CostModel &layer, const Cluster &cluster, int d
       alone.nodes = {node};
       alone.nodes.front().count = 1;
       DeviceGroup group{{{int(type), degree}}};
-      CollectiveCost reduce = allReduceCost(alone, group), half = reduceScatterCost(alone, group);
-      costs.reduceLatency = std::max(costs.reduceLatency, reduce.latency);
-      costs.reducePerByte = std::max(costs.reducePerByte, reduce.secondsPerByte);
-      costs.halfLatency = std::max(costs.halfLatency, half.latency);
-      costs.halfPerByte = std::max(costs.halfPerByte, half.secondsPerByte);
-      costs.provenance = std::max({costs.provenance, reduce.provenance, half.provenance});
+      for (auto [collective, cost] : {std::pair(ShardCollective::AllReduce, &costs.reduce),
+                                      {ShardCollective::ReduceScatter, &costs.scatter},
+                                      {ShardCollective::AllGather, &costs.gather}})
+        *cost = dearer(*cost, shardCollectiveCost(alone, group, collective));
     }
     byType[cluster.types[type].stated()] = costs;
   }
 }
 
 Seconds ShardedModel::timeOf(const LayerCollective &each, const Costs &costs, Samples batch) const {
-  bool both = each.collective == ShardCollective::AllReduce;
-  return (both ? costs.reduceLatency : costs.halfLatency) * double(each.count) +
-         Seconds(each.bytes(batch).value() * (both ? costs.reducePerByte : costs.halfPerByte));
+  const CollectiveCost &cost = each.collective == ShardCollective::AllReduce   ? costs.reduce
+                               : each.collective == ShardCollective::AllGather ? costs.gather
+                                                                               : costs.scatter;
+  return cost.time(each.count, each.bytes(batch));
 }
 
 Expected<LayerCost> ShardedModel::price(const Layer &priced, const DeviceType &device,
@@ -159,7 +166,7 @@ Expected<LayerCost> ShardedModel::price(const Layer &priced, const DeviceType &d
     return cost;
   for (const LayerCollective &each : priced.shardCollectives)
     (each.backward ? cost->backward : cost->forward) += timeOf(each, costs->second, batch);
-  cost->provenance = std::max(cost->provenance, costs->second.provenance);
+  cost->provenance = std::max(cost->provenance, costs->second.reduce.provenance);
   return cost;
 }
 

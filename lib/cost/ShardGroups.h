@@ -3,6 +3,7 @@
 // times.
 #pragma once
 
+#include "cost/Collectives.h"
 #include "cost/CostModel.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -50,9 +51,7 @@ private:
   Seconds timeOf(const LayerCollective &each, const Costs &costs, Samples batch) const;
 
   struct Costs {
-    Seconds reduceLatency{}, halfLatency{};
-    double reducePerByte = 0, halfPerByte = 0;
-    Provenance provenance = Provenance::Measured;
+    CollectiveCost reduce, scatter, gather;
   };
   const CostModel &layer;
   llvm::StringMap<Costs> byType; // by DeviceType::stated()

@@ -124,6 +124,7 @@ struct Link {
   /// The speed of each step of an all-reduce over the link, which also adds; if unknown, the speed
   /// of messages.
   std::optional<LinkSpeed> allReduce{};
+  std::optional<LinkSpeed> reduceScatter{}, allGather{}; // of each of their steps; as allReduce
   Provenance provenance = Provenance::Modelled;
   /// As messages where not known.
   std::optional<LookupSpeed> lookup{};

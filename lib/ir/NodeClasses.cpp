@@ -14,8 +14,8 @@ namespace heterplan {
 namespace {
 bool sameLink(const Link &a, const Link &b) {
   auto facts = [](const Link &link) {
-    return std::tie(link.bandwidth, link.latency, link.allReduce, link.provenance, link.lookup,
-                    link.overlapLoss);
+    return std::tie(link.bandwidth, link.latency, link.allReduce, link.reduceScatter,
+                    link.allGather, link.provenance, link.lookup, link.overlapLoss);
   };
   return facts(a) == facts(b);
 }

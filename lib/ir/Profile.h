@@ -69,6 +69,8 @@ struct LinkMeasurement {
   std::optional<LookupSpeed> lookup{};
   double lookupResidual = 0;
   double overlapLoss = 0; // as in Link
+  std::optional<LinkSpeed> reduceScatter{}, allGather{};
+  double reduceScatterResidual = 0, allGatherResidual = 0;
   /// The origin of the times: Measured, or their origin before a run of a plan corrected them.
   Provenance origin = Provenance::Measured;
   bool calibrated = false; // by measured timelines (cost/Calibration.h)

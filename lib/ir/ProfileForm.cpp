@@ -110,6 +110,16 @@ void writeLink(const LinkMeasurement &link, v1::LinkMeasurement &form) {
     form.set_all_reduce_latency_seconds(link.allReduce->latency.value());
   }
   form.set_all_reduce_residual(link.allReduceResidual);
+  if (link.reduceScatter) {
+    form.set_reduce_scatter_bandwidth_bytes_per_second(link.reduceScatter->bandwidth.value());
+    form.set_reduce_scatter_latency_seconds(link.reduceScatter->latency.value());
+  }
+  form.set_reduce_scatter_residual(link.reduceScatterResidual);
+  if (link.allGather) {
+    form.set_all_gather_bandwidth_bytes_per_second(link.allGather->bandwidth.value());
+    form.set_all_gather_latency_seconds(link.allGather->latency.value());
+  }
+  form.set_all_gather_residual(link.allGatherResidual);
   if (link.lookup) {
     form.set_lookup_bandwidth_bytes_per_second(link.lookup->messages.bandwidth.value());
     form.set_lookup_latency_seconds(link.lookup->messages.latency.value());
@@ -142,6 +152,14 @@ LinkMeasurement readLink(const v1::LinkMeasurement &form, const Twine &place, Na
     link.allReduce = {BytesPerSecond(form.all_reduce_bandwidth_bytes_per_second()),
                       Seconds(form.all_reduce_latency_seconds())};
   link.allReduceResidual = form.all_reduce_residual();
+  if (form.has_reduce_scatter_bandwidth_bytes_per_second())
+    link.reduceScatter = {BytesPerSecond(form.reduce_scatter_bandwidth_bytes_per_second()),
+                          Seconds(form.reduce_scatter_latency_seconds())};
+  link.reduceScatterResidual = form.reduce_scatter_residual();
+  if (form.has_all_gather_bandwidth_bytes_per_second())
+    link.allGather = {BytesPerSecond(form.all_gather_bandwidth_bytes_per_second()),
+                      Seconds(form.all_gather_latency_seconds())};
+  link.allGatherResidual = form.all_gather_residual();
   if (form.has_lookup_bandwidth_bytes_per_second())
     link.lookup = {{BytesPerSecond(form.lookup_bandwidth_bytes_per_second()),
                     Seconds(form.lookup_latency_seconds())},

@@ -154,6 +154,12 @@ inline Profile RandomValues::profile() {
     if (coin())
       link.allReduce = {BytesPerSecond(1 + number()), seconds()};
     link.allReduceResidual = number();
+    if (coin())
+      link.reduceScatter = {BytesPerSecond(1 + number()), seconds()};
+    if (coin())
+      link.allGather = {BytesPerSecond(1 + number()), seconds()};
+    link.reduceScatterResidual = number();
+    link.allGatherResidual = number();
     link.origin = static_cast<Provenance>(integer(0, provenances - 1));
     link.calibrated = coin();
     profile.links.push_back(std::move(link));

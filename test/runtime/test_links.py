@@ -80,11 +80,13 @@ def test_a_link_is_measured_between_three_ranks(tmp_path: Path):
     assert "entries" not in profile
     (link,) = profile["links"]
     assert link["name"] == "loopback"
-    for kind in ("b", "allReduceB", "lookupB"):
+    for kind in ("b", "allReduceB", "reduceScatterB", "allGatherB", "lookupB"):
         assert link[f"{kind}andwidthBytesPerSecond"] > 0
-    for kind in ("latencySeconds", "allReduceLatencySeconds", "lookupLatencySeconds", "lookupRowSeconds"):
-        assert link[kind] >= 0
-    assert all(link[name] >= 0 for name in ("residual", "allReduceResidual", "lookupResidual"))
+    for kind in ("l", "allReduceL", "reduceScatterL", "allGatherL", "lookupL"):
+        assert link[f"{kind}atencySeconds"] >= 0
+    for kind in ("r", "allReduceR", "reduceScatterR", "allGatherR", "lookupR"):
+        assert link[f"{kind}esidual"] >= 0
+    assert link["lookupRowSeconds"] >= 0
     assert 0 <= link["overlapLoss"] <= 1
 
 

@@ -117,6 +117,28 @@ TEST(Collectives, aRingTakesTheMeasuredSpeedOfAllReduces) {
             Seconds(2)); // messages take what they took
 }
 
+TEST(Collectives, collectivesOfShardsTakeTheirMeasuredSpeed) {
+  Cluster cluster = clusterOf(2, 2);
+  Link &link = cluster.nodes[0].link;
+  link.allReduce = {BytesPerSecond(50), Seconds(3)};
+  auto time = [&](ShardCollective collective) {
+    return shardCollectiveCost(cluster, devices(4), collective).time(Bytes(200)).value();
+  };
+  EXPECT_DOUBLE_EQ(time(ShardCollective::ReduceScatter), (10.0 + 24) / 2) << "half an all-reduce";
+  EXPECT_DOUBLE_EQ(time(ShardCollective::AllGather), (10.0 + 24) / 2);
+  link.reduceScatter = {BytesPerSecond(20), Seconds(6)};
+  link.allGather = {BytesPerSecond(40), Seconds(4)};
+  // in the node 1/2·200/20 + 6 and 1/2·200/40 + 4, between two nodes as messages
+  EXPECT_DOUBLE_EQ(time(ShardCollective::ReduceScatter), 11 + 12);
+  EXPECT_DOUBLE_EQ(time(ShardCollective::AllGather), 6.5 + 12);
+  EXPECT_DOUBLE_EQ(time(ShardCollective::AllReduce), 10 + 24);
+  const Link shared = partOf(link, 2);
+  EXPECT_EQ(shared.reduceScatter->bandwidth, BytesPerSecond(10));
+  EXPECT_EQ(shared.allGather->bandwidth, BytesPerSecond(20));
+  EXPECT_TRUE(slower(link, link).allGather == link.allGather);
+  EXPECT_FALSE(slower(link, Link()).allGather) << "as of its all-reduces";
+}
+
 TEST(Collectives, lookupsInOneNode) {
   // 3/4 of the rows come from three others; how many and which is said first
   EXPECT_DOUBLE_EQ(lookupGradientCost(clusterOf(1, 4), devices(4)).time(Bytes(400)).value(), 3 + 3);

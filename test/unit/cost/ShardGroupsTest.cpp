@@ -97,6 +97,23 @@ TEST(ShardedModel, AddsTheCollectivesOfEachPass) {
   EXPECT_DOUBLE_EQ(cost->backward.value(), 3 * 2 + 3 * 1 + 0.75 * 400 / 100);
 }
 
+TEST(ShardedModel, TakesEachCollectiveAtItsOwnSpeed) {
+  Cluster cluster = smallCluster();
+  for (NodeGroup &node : cluster.nodes) {
+    node.link.reduceScatter = {BytesPerSecond(50), Seconds(2)};
+    node.link.allGather = {BytesPerSecond(10), Seconds(7)};
+  }
+  ConstantCostModel layers({Seconds(1), Seconds(2)});
+  ShardedModel model(layers, cluster, 4);
+  Layer layer = layerOf({{ShardCollective::ReduceScatter, false, 2, Bytes(200), Bytes(0)},
+                         {ShardCollective::AllGather, true, 1, Bytes(0), Bytes(400)}});
+  auto cost = model.price(layer, cluster.types[0], Samples(3));
+  ASSERT_TRUE(static_cast<bool>(cost));
+  // Two times three steps of 2 s, and 3/4 of 600 bytes at 50 B/s.
+  EXPECT_DOUBLE_EQ(cost->forward.value(), 3 * 1 + 2 * 3 * 2 + 0.75 * 600 / 50);
+  EXPECT_DOUBLE_EQ(cost->backward.value(), 3 * 2 + 3 * 7 + 0.75 * 400 / 10);
+}
+
 TEST(ShardedModel, LeavesLayersWithoutCollectivesAlone) {
   ConstantCostModel layers({Seconds(1), Seconds(2)});
   ShardedModel model(layers, smallCluster(), 4);

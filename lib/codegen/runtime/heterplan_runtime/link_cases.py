@@ -77,6 +77,36 @@ class AllReduce(Case):
         self._communicator.sum_in_place(list(parts), tuple(range(self.members)))
 
 
+class Half(Case):
+    """Half of a ring: k ranks take k−1 steps, and move (k−1)/k of the bytes."""
+
+    def __init__(self, communicator: Communicator, pool: Tensor, members: int, size: int) -> None:
+        size -= size % (4 * members)
+        self._communicator = communicator
+        self._group = tuple(range(members))
+        self.members = self.share = members
+        self.steps = members - 1
+        self.bytes = self.steps / members * size
+        self._tensors = _rotation(pool, self._given(size))
+
+    def _given(self, size: int) -> int:
+        """Bytes that each rank gives, of a whole of `size` bytes."""
+        return size
+
+
+class ReduceScatter(Half):
+    def communicate(self) -> None:
+        self._communicator.sum_own(next(self._tensors).view(torch.float32), self._group)
+
+
+class AllGather(Half):
+    def _given(self, size: int) -> int:
+        return size // self.members
+
+    def communicate(self) -> None:
+        self._communicator.collect(next(self._tensors).view(torch.float32), self._group)
+
+
 class Table:
     """One table of which each rank holds a part."""
 

@@ -4,7 +4,7 @@
 
 `heterplan profile --link` calls this; with `--hosts` it has set RANK and the like. Without RANK in the
 environment it starts the ranks on this machine. Rank 0 writes a profile file: the latency and bandwidth that
-explain the measured times of messages, of all-reduces, and of rows that ranks read from each other, best.
+explain the measured times of messages, of each collective, and of rows that ranks read from each other, best.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -27,7 +28,7 @@ from .allocator import keep_freed_memory
 from .communication import Communicator
 from .device_classes import CPU, DEVICE_CLASSES, class_named, class_of, local_rank
 from .errors import RuntimeFault
-from .link_cases import AllReduce, Case, Lookup, LookupGradient, Table, Transfer
+from .link_cases import AllGather, AllReduce, Case, Lookup, LookupGradient, ReduceScatter, Table, Transfer
 from .link_fit import Fit, Point, fit
 from .local_ranks import measurement, run_ranks
 from .pinning import pin_to_cores
@@ -185,6 +186,8 @@ class LinkBench:
 class LinkPoints:
     messages: list[Point]
     all_reduces: list[Point]
+    reduce_scatters: list[Point]
+    all_gathers: list[Point]
     lookups: list[Point]  # and their gradients
     overlap_loss: float
 
@@ -193,21 +196,27 @@ def measure(communicator: Communicator, sizes: Sequence[int] = SIZES, budget: fl
     pool = torch.zeros(POOL, dtype=torch.uint8, device=communicator.device)
     messages: list[Case] = [Transfer(communicator, pool, size) for size in sizes]
     groups = range(2, communicator.world_size + 1)
-    all_reduces = [AllReduce(communicator, pool, members, size) for members in groups for size in sizes]
+    collectives = [
+        [kind(communicator, pool, members, size) for members in groups for size in sizes]
+        for kind in (AllReduce, ReduceScatter, AllGather)
+    ]
     tables = [Table(communicator, columns) for columns in COLUMNS]
     kinds = (Lookup, LookupGradient)
     lookups = [kind(communicator, table, read) for kind in kinds for table in tables for read in READ]
     bench = LinkBench(communicator, budget)
-    points = bench.points([*messages, *all_reduces, *lookups])
-    first = len(messages) + len(all_reduces)
-    reductions = points[len(messages) : first]
-    return LinkPoints(points[: len(messages)], reductions, points[first:], bench.overlap_loss(fit(reductions)))
+    kinds_of_cases = [messages, *collectives, lookups]
+    points = iter(bench.points([case for cases in kinds_of_cases for case in cases]))
+    sent, reduced, scattered, gathered, looked_up = (list(islice(points, len(cases))) for cases in kinds_of_cases)
+    return LinkPoints(sent, reduced, scattered, gathered, looked_up, bench.overlap_loss(fit(reduced)))
 
 
 def _write(options: argparse.Namespace, communicator: Communicator, points: LinkPoints) -> None:
-    message, reduction, lookup = (
-        fit(some) for some in (points.messages, points.all_reduces, points.lookups)
-    )
+    message, reduction, scattering, gathering, lookup = (
+        fit(some)
+        for some in (
+            points.messages, points.all_reduces, points.reduce_scatters, points.all_gathers, points.lookups,
+        )
+    )  # fmt: skip
     now = environment(communicator.device, torch.get_num_threads(), "sgd").as_json()
     now["engine"] = f"torch {torch.__version__}, {communicator.backend}, {communicator.world_size} ranks"
     date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -219,6 +228,12 @@ def _write(options: argparse.Namespace, communicator: Communicator, points: Link
         "allReduceBandwidthBytesPerSecond": reduction.bandwidth,
         "allReduceLatencySeconds": reduction.latency,
         "allReduceResidual": reduction.residual,
+        "reduceScatterBandwidthBytesPerSecond": scattering.bandwidth,
+        "reduceScatterLatencySeconds": scattering.latency,
+        "reduceScatterResidual": scattering.residual,
+        "allGatherBandwidthBytesPerSecond": gathering.bandwidth,
+        "allGatherLatencySeconds": gathering.latency,
+        "allGatherResidual": gathering.residual,
         "lookupBandwidthBytesPerSecond": lookup.bandwidth,
         "lookupLatencySeconds": lookup.latency,
         "lookupRowSeconds": lookup.row,
@@ -232,6 +247,8 @@ def _write(options: argparse.Namespace, communicator: Communicator, points: Link
         raise RuntimeFault(f"{options.output}: cannot be written: {error.strerror}") from error
     _print_points("message", points.messages, message)
     _print_points("all-reduce", points.all_reduces, reduction)
+    _print_points("reduce-scatter", points.reduce_scatters, scattering)
+    _print_points("all-gather", points.all_gathers, gathering)
     _print_points("lookup", points.lookups, lookup)
     print(f"computing loses {points.overlap_loss:.0%} of the time of an all-reduce that travels meanwhile")
 
