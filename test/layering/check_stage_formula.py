@@ -32,7 +32,7 @@ class Formula:
 FORMULAS = (
     Formula(
         "the cost of a stage",
-        re.compile(r"\b(allReduceCost|reduceScatterCost|lookupCost|lookupGradientCost)\("),
+        re.compile(r"\b(allReduceCost|reduceScatterCost|shardCollectiveCost|lookupCost|lookupGradientCost)\("),
         {
             "lib/cost/StageCost.cpp": "searches",
             "lib/search/verify/Reevaluation.cpp": "the checker",
