@@ -61,8 +61,9 @@ Error verifyLink(const LinkMeasurement &link, size_t index) {
     return Diagnostic(Diag::InvalidProfile, place) << "the link has no name";
   const LinkSpeed own{link.bandwidth, link.latency};
   const LookupSpeed lookup = link.lookup.value_or(LookupSpeed{own, {}});
-  for (const LinkSpeed &speed : {own, link.allReduce.value_or(own), link.reduceScatter.value_or(own),
-                                 link.allGather.value_or(own), lookup.messages}) {
+  for (const LinkSpeed &speed :
+       {own, link.allReduce.value_or(own), link.reduceScatter.value_or(own),
+        link.allGather.value_or(own), lookup.messages}) {
     if (!std::isfinite(speed.bandwidth.value()) || !(speed.bandwidth.value() > 0))
       return Diagnostic(Diag::InvalidProfile, place)
              << "bandwidth of link '" << link.name << "' is not positive";
