@@ -107,6 +107,7 @@ struct LagrangianBounds {
   void compress(const Depths &depths);
   static constexpr double infinity = std::numeric_limits<double>::infinity();
 };
+/// Multipliers of one interval: for time and for cost.
 struct Multipliers {
   std::vector<double> time, cost;
 };

@@ -150,8 +150,8 @@ void Lagrangian::startFrom(const KnownMultipliers &others, double ratio) {
   isWarm = !known.empty();
 }
 
-/// From the known multipliers whose slowest stage is nearest, without those of types that the region
-/// does not have: they would only be refunded.
+/// From the known multipliers whose slowest stage is nearest, without those of types that the
+/// region does not have: they would only be refunded.
 void Lagrangian::startNear(Interval &interval) const {
   const Multipliers &near = knownNear(interval);
   interval.takeMultipliers(near.time, near.cost);
