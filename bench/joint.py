@@ -77,7 +77,8 @@ class Chain:
     def entry(self, layer: str, kind: str, degree: int, samples: int) -> dict[str, Any]:
         seconds = 1e-6 * SLOWER[kind]
         return {
-            "layer": layer if degree == 1 else f"{layer}/{degree}",
+            "layer": layer,
+            "shardDegree": degree,
             "deviceType": kind,
             "batch": samples,
             "forwardSeconds": seconds * self.total(layer, "forward-compute", degree, samples),

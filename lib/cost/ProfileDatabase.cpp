@@ -277,15 +277,22 @@ const IterationRatio *ProfileDatabase::iterations(const DeviceType &device,
   return nullptr;
 }
 
-const ProfileSeries *ProfileDatabase::find(const Layers &layers, const Layer &layer,
-                                           StringRef model) {
+const ProfileSeries *ProfileDatabase::findName(const Layers &layers, StringRef layer,
+                                               StringRef model) {
   for (StringRef name : {model, StringRef()}) {
     auto named = layers.byModel.find(name);
     if (named == layers.byModel.end())
       continue;
-    if (auto series = named->second.find(layer.name); series != named->second.end())
+    if (auto series = named->second.find(layer); series != named->second.end())
       return &series->second;
   }
+  return nullptr;
+}
+
+const ProfileSeries *ProfileDatabase::find(const Layers &layers, const Layer &layer,
+                                           StringRef model) {
+  if (const ProfileSeries *series = findName(layers, layer.name, model))
+    return series;
   auto series = layers.bySignature.find(layer.signature);
   return series == layers.bySignature.end() ? nullptr : &series->second;
 }
@@ -295,6 +302,11 @@ const ProfileSeries *ProfileDatabase::find(const Device &device, const Layer &la
   if (auto own = device.find(layer.shardDegree); own != device.end())
     if (const ProfileSeries *series = find(own->second, layer, model))
       return series;
+  if (auto whole = device.find(1); whole != device.end() && layer.shardDegree > 1) {
+    const std::string older = layer.name + "/" + std::to_string(layer.shardDegree);
+    if (const ProfileSeries *series = findName(whole->second, older, model))
+      return series;
+  }
   for (const auto &[degree, layers] : device)
     if (auto series = layers.bySignature.find(layer.signature); series != layers.bySignature.end())
       return &series->second;

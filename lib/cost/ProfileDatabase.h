@@ -112,9 +112,9 @@ public:
   std::vector<ProfileWarning> outliers() const;
 
   /// Entries for `layer` of `model` on `device`: of its degree by name in a profile of that model
-  /// (or of any), then by signature, then by signature of any degree, the smallest first: equal
-  /// signatures are equal work. Under the device type's own name, then under its catalogue name. Or
-  /// null.
+  /// (or of any), then by signature, then by the name LAYER/DEGREE of older files, then by
+  /// signature of any degree, the smallest first: equal signatures are equal work. Under the device
+  /// type's own name, then under its catalogue name. Or null.
   const ProfileSeries *find(const Layer &layer, llvm::StringRef model,
                             const DeviceType &device) const;
 
@@ -138,6 +138,8 @@ public:
   const std::vector<std::string> &fingerprints() const { return hashes; }
 
 private:
+  static const ProfileSeries *findName(const Layers &layers, llvm::StringRef layer,
+                                       llvm::StringRef model);
   static const ProfileSeries *find(const Layers &layers, const Layer &layer, llvm::StringRef model);
   static const ProfileSeries *find(const Device &device, const Layer &layer, llvm::StringRef model);
   /// The series of `entry`, an empty one when it is new.

@@ -55,7 +55,8 @@ class Instance:
         ]
         entries = [
             {
-                "layer": f"l{layer}" if degree == 1 else f"l{layer}/{degree}",
+                "layer": f"l{layer}",
+                "shardDegree": degree,
                 "deviceType": kind,
                 "batch": batch,
                 "forwardSeconds": start + each * batch,

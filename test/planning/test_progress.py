@@ -13,7 +13,8 @@ from conftest import BINARY, SOURCE
 
 def compiling(stderr: int, folder: Path) -> subprocess.Popen:
     model = SOURCE / "test/data/models/gpt2_small.onnx"
-    command = [BINARY, "compile", model, "--cluster", "mixed-small", "--batch", "64", "-o", folder / "out"]
+    command = [BINARY, "compile", model, "--cluster", "mixed-64", "--batch", "256", "--objective", "throughput"]
+    command += ["-o", folder / "out"]
     return subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=stderr)
 
 

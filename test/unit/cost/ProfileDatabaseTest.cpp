@@ -375,6 +375,16 @@ TEST(ProfileDatabase, ALayerHasTheEntriesOfItsDegree) {
   EXPECT_EQ(database.find(named, "m", g), nullptr) << "a name says nothing of another degree";
 }
 
+TEST(ProfileDatabase, OlderFilesStateTheDegreeInTheName) {
+  ProfileDatabase database;
+  database.add(profileOf({entry("a", "g", 4, 10, 20), entry("a/2", "g", 4, 6, 12)}), "p");
+  Layer shared = layer("a", "half");
+  shared.shardDegree = 2;
+  EXPECT_EQ(cost(database, shared, device("g"), 4).forward, Seconds(6));
+  shared.shardDegree = 4;
+  EXPECT_EQ(database.find(shared, "m", device("g")), nullptr);
+}
+
 TEST(ProfileDatabase, EntriesOfUnequalDegreesAreNoConflict) {
   ProfileDatabase database;
   const ProfileEntry whole = entry("a", "g", 4, 10, 20), half = entry("a", "g", 4, 6, 12);
