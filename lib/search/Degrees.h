@@ -27,11 +27,11 @@ using DegreeSearch = llvm::function_ref<llvm::Expected<std::optional<SearchOutco
     size_t degree, const DegreeEffort &effort)>;
 
 /// Searches with `degrees` degrees, one after another: after a first look at each, that with the
-/// best plan so far comes first, and the others have to beat its plan. `lastIsWhole`: the last one
-/// is searched after all others, without a first look. `stop`, which may be null, ends the
+/// best plan so far comes first, and the others have to beat its plan. `firstIsWhole`: the first
+/// one is searched before all others, without a first look. `stop`, which may be null, ends the
 /// searches; what was not searched is not proven. Fails as `search` does, which must return an
 /// outcome for one degree at least.
-llvm::Expected<BestDegree> bestOfDegrees(size_t degrees, bool lastIsWhole, Objective objective,
+llvm::Expected<BestDegree> bestOfDegrees(size_t degrees, bool firstIsWhole, Objective objective,
                                          const Deadline &deadline, const std::atomic<bool> *stop,
                                          DegreeSearch search);
 

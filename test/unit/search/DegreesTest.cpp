@@ -48,10 +48,10 @@ Case seen(double value, SearchOutcome whole) {
 /// Searches with degrees of these cases. The user interrupts the search with degree
 /// `interruption`.
 Searched searched(std::vector<Case> cases, size_t interruption = 100,
-                  Objective objective = Objective::Cost, bool lastIsWhole = false) {
+                  Objective objective = Objective::Cost, bool firstIsWhole = false) {
   std::atomic<bool> stop = false;
   Searched result;
-  auto best = bestOfDegrees(cases.size(), lastIsWhole, objective, Deadline(), &stop,
+  auto best = bestOfDegrees(cases.size(), firstIsWhole, objective, Deadline(), &stop,
                             [&](size_t degree, const DegreeEffort &effort)
                                 -> llvm::Expected<std::optional<SearchOutcome>> {
                               (effort.firstLook ? result.looks : result.order).push_back(degree);
@@ -186,12 +186,13 @@ TEST(Degrees, SearchesNoDegreeAgainWhoseFirstLookSawAll) {
   EXPECT_EQ(all.best.index, 1u);
 }
 
-TEST(Degrees, SearchesWhatIsWholeLastAndOnce) {
-  const Searched all = searched({seen(6, found(6, 6)), {found(5, 5)}, {found(4, 4)}}, 100,
-                                Objective::Cost, /*lastIsWhole=*/true);
-  EXPECT_EQ(all.looks, (std::vector<size_t>{0, 1}));
-  EXPECT_EQ(all.order, (std::vector<size_t>{0, 2}));
-  EXPECT_EQ(all.best.index, 2u);
+TEST(Degrees, SearchesWhatIsWholeFirstAndOnce) {
+  const Searched all = searched({{found(4, 4)}, seen(6, found(6, 6)), {found(5, 5)}}, 100,
+                                Objective::Cost, /*firstIsWhole=*/true);
+  EXPECT_EQ(all.looks, (std::vector<size_t>{1, 2}));
+  EXPECT_EQ(all.order, (std::vector<size_t>{0, 1}));
+  EXPECT_EQ(all.toBeat, (std::vector<double>{0, 4, 4, 4}));
+  EXPECT_EQ(all.best.index, 0u);
 }
 
 TEST(Degrees, AFirstLookThatIsInterruptedProvesNothing) {
@@ -204,7 +205,7 @@ TEST(Degrees, AFirstLookThatIsInterruptedProvesNothing) {
 
 TEST(Degrees, FailsAsASearchFails) {
   auto best = bestOfDegrees(
-      2, /*lastIsWhole=*/false, Objective::Cost, Deadline(), nullptr,
+      2, /*firstIsWhole=*/false, Objective::Cost, Deadline(), nullptr,
       [](size_t degree, const DegreeEffort &) -> llvm::Expected<std::optional<SearchOutcome>> {
         if (degree == 0)
           return found(1, 1);
