@@ -2,8 +2,9 @@
 // of one forward pass for a batch of one; a multiply-accumulate counts as two.
 #pragma once
 
+#include "ir/LayerGraph.h"
 #include "ir/NodeAttributes.h"
-#include "ir/onnx/group/Operators.h"
+#include "ir/onnx/group/GraphFacts.h"
 
 namespace heterplan::work {
 

@@ -4,12 +4,9 @@
 #include "ir/Bias.h"
 #include "ir/Bodies.h"
 #include "ir/ModuleWeights.h"
-#include "ir/onnx/group/OperatorWork.h"
+#include "ir/onnx/group/OperatorTable.h"
 #include "ir/onnx/group/Roles.h"
 #include "ir/sharding/ShardConversions.h"
-
-#include "llvm/ADT/StringMap.h"
-#include "llvm/ADT/StringSet.h"
 
 #include <algorithm>
 
@@ -21,54 +18,6 @@ using work::View;
 
 namespace {
 
-enum class Weight { Heavy, Cheap, View };
-enum class Keeps {
-  Nothing,
-  Others,
-  Inputs,
-  Outputs,
-  InputsAndOutputs,
-  InputsAndIndices,
-  InputsAndGates
-};
-enum class Flow { Gradient, NoGradient };
-
-struct Entry {
-  const char *domain;
-  const char *name;
-  LayerKind kind;
-  Weight weight;
-  double (*work)(const View &);
-  Keeps keeps;
-  Flow flow;
-};
-
-constexpr Entry entries[] = {
-#define HETERPLAN_OPERATOR(domain, name, kind, weight, function, keeps, gradient)                  \
-  {domain, name, LayerKind::kind, Weight::weight, work::function, Keeps::keeps, Flow::gradient},
-#include "ir/onnx/group/Operators.def"
-};
-constexpr Entry otherwise = {"",
-                             "",
-                             LayerKind::Elementwise,
-                             Weight::Cheap,
-                             work::perOutput<1>,
-                             Keeps::Inputs,
-                             Flow::Gradient};
-
-const Entry *findEntry(const GraphNode &node) {
-  static const StringMap<const Entry *> table = [] {
-    StringMap<const Entry *> result;
-    for (const Entry &entry : entries)
-      result[(StringRef(entry.domain) + "." + entry.name).str()] = &entry;
-    return result;
-  }();
-  auto found = table.find(node.domain + "." + node.op);
-  return found == table.end() ? nullptr : found->second;
-}
-
-// ---- refinements by operand
-
 /// A lookup of rows: the table is trained and the indices vary.
 bool isLookup(const View &view) {
   TensorId table = view.input(0), indices = view.input(1);
@@ -76,7 +25,7 @@ bool isLookup(const View &view) {
          view.facts.weight[table] && view.facts.graph.tensors[indices].role != TensorRole::Constant;
 }
 
-bool isProductOfActivations(const View &view, const Entry &entry) {
+bool isProductOfActivations(const View &view, const OperatorEntry &entry) {
   return entry.kind == LayerKind::MatMul && view.input(0) != noTensor &&
          view.input(1) != noTensor && !view.facts.weight[view.input(0)] &&
          !view.facts.weight[view.input(1)];
@@ -88,7 +37,7 @@ bool isDepthwise(const View &view) {
          weight[1].at(1) == 1;
 }
 
-LayerKind kindOf(const View &view, const Entry &entry) {
+LayerKind kindOf(const View &view, const OperatorEntry &entry) {
   if (view.node.op == "Gather")
     return isLookup(view) ? LayerKind::Embedding : LayerKind::DataMovement;
   if (isProductOfActivations(view, entry))
@@ -113,8 +62,8 @@ bool storesScores(const View &view) {
 
 /// Operations of the backward pass. A product needs one more product for each operand with a
 /// gradient; other operators about as much as forward for each, at most twice.
-double backwardFlops(const View &view, const Entry &entry, double forward) {
-  size_t operands = entry.weight == Weight::Heavy ? 2 : view.node.inputs.size();
+double backwardFlops(const View &view, const OperatorEntry &entry, double forward) {
+  size_t operands = entry.weight == OperatorWeight::Heavy ? 2 : view.node.inputs.size();
   int gradients = 0;
   for (size_t i = 0; i < operands; ++i)
     gradients += view.differentiable(view.input(i));
@@ -131,30 +80,30 @@ double keptByAttention(const View &view) {
   return sizeof(float) * size.queries * (storesScores(view) ? 2 * size.keys : 1);
 }
 
-void countKept(const View &view, const Entry &entry, OperatorCost &cost) {
+void countKept(const View &view, const OperatorEntry &entry, OperatorCost &cost) {
   bool carries = false;
   for (TensorId id : view.node.outputs)
     carries = carries || view.differentiable(id);
-  if (!carries || entry.keeps == Keeps::Nothing)
+  if (!carries || entry.keeps == KeptTensors::Nothing)
     return;
-  if (entry.keeps == Keeps::Outputs) {
+  if (entry.keeps == KeptTensors::Outputs) {
     cost.keeps.append(view.node.outputs.begin(), view.node.outputs.end());
     return;
   }
-  if (entry.keeps == Keeps::InputsAndOutputs)
+  if (entry.keeps == KeptTensors::InputsAndOutputs)
     cost.keeps.append(view.node.outputs.begin(), view.node.outputs.end());
   for (size_t i = 0; i < view.node.inputs.size(); ++i) {
-    bool needed = entry.keeps != Keeps::Others;
+    bool needed = entry.keeps != KeptTensors::Others;
     for (size_t j = 0; j < view.node.inputs.size(); ++j)
       needed = needed || (j != i && j < 2 && view.differentiable(view.input(j)));
-    if (needed && (entry.keeps != Keeps::Others || i < 2))
+    if (needed && (entry.keeps != KeptTensors::Others || i < 2))
       cost.keeps.push_back(view.input(i));
   }
-  if (entry.keeps == Keeps::InputsAndIndices)
+  if (entry.keeps == KeptTensors::InputsAndIndices)
     cost.keepsBytes = 8 * view.facts.elements(view.output(0));
   if (isAttention(view))
     cost.keepsBytes = keptByAttention(view);
-  if (entry.keeps == Keeps::InputsAndGates) // cuDNN's reserve: gates and cell of each step
+  if (entry.keeps == KeptTensors::InputsAndGates) // cuDNN's reserve: gates and cell of each step
     cost.keepsBytes = 6 * view.facts.bytes(view.output(0));
 }
 
@@ -311,181 +260,6 @@ ProductShape productShape(const View &view, LayerKind kind, double forward) {
   }
 }
 
-/// Whether `view` is a transposition that moves the last dimension to the second place: [0, 3, 1,
-/// 2] of images.
-bool bringsChannelsFirst(const View &view) {
-  const std::vector<int64_t> order = view.integers("perm");
-  if (order.size() < 4 || order[0] != 0 || order[1] != int64_t(order.size()) - 1)
-    return false;
-  for (size_t i = 2; i < order.size(); ++i)
-    if (order[i] != int64_t(i) - 1)
-      return false;
-  return true;
-}
-
-bool keepsFormat(const GraphNode &node, const Entry &entry) {
-  static const StringSet<> others = {"BatchNormalization", "Identity"};
-  return entry.kind == LayerKind::Convolution || entry.kind == LayerKind::Pooling ||
-         entry.kind == LayerKind::Elementwise || others.count(node.op);
-}
-
-} // namespace
-
-GraphFacts::GraphFacts(const Graph &graph)
-    : graph(graph), weight(graph.tensors.size()), storage(graph.tensors.size()),
-      half(graph.tensors.size()), product(graph.tensors.size()),
-      channelsLast(graph.tensors.size()) {
-  for (size_t id = 0; id < graph.tensors.size(); ++id) {
-    weight[id] = isWeight(graph.tensors[id].role);
-    storage[id] = static_cast<TensorId>(id);
-  }
-  eachNode(graph.nodes, [&](const GraphNode &node) {
-    bool some = false, all = node.bodies.empty();
-    for (TensorId id : node.inputs) {
-      if (id == noTensor)
-        continue;
-      some = some || weight[id];
-      all = all && (weight[id] || graph.tensors[id].role == TensorRole::Constant);
-    }
-    for (TensorId id : node.outputs) {
-      if (id == noTensor)
-        continue;
-      weight[id] = some && all;
-      if (isView(node.op) && !node.inputs.empty() && node.inputs[0] != noTensor)
-        storage[id] = storage[node.inputs[0]];
-    }
-    addHalves(node);
-    addFormat(node);
-    if (takesBias(node) && !node.outputs.empty() && node.outputs[0] != noTensor)
-      product[node.outputs[0]] = true;
-  });
-}
-
-/// Results have the format of the first operand of their shape, as PyTorch's arithmetic chooses it;
-/// those of convolutions and windows have that of the images.
-void GraphFacts::addFormat(const GraphNode &node) {
-  const Entry *entry = findEntry(node);
-  if (!entry || node.inputs.empty() || node.inputs[0] == noTensor || node.outputs.empty() ||
-      node.outputs[0] == noTensor)
-    return;
-  const View view{node, *this};
-  const TensorId result = node.outputs[0];
-  if (node.op == "Transpose") {
-    channelsLast[result] = !channelsLast[node.inputs[0]] && bringsChannelsFirst(view);
-    return;
-  }
-  if (!keepsFormat(node, *entry))
-    return;
-  if (entry->kind == LayerKind::Convolution || entry->kind == LayerKind::Pooling) {
-    channelsLast[result] = channelsLast[node.inputs[0]];
-    return;
-  }
-  for (TensorId id : node.inputs)
-    if (id != noTensor && view.shape(id) == view.shape(result)) {
-      channelsLast[result] = channelsLast[id];
-      return;
-    }
-}
-
-/// Whether operand `index` of `node`, which is no activation, widens a result in 16 bits to fp32: a
-/// tensor of arithmetic does, a number and the bias of a product do not.
-bool GraphFacts::widens(const GraphNode &node, size_t index) const {
-  static const StringSet<> arithmetic = {"Add", "Sub", "Mul",   "Div",   "Sum",
-                                         "Max", "Min", "Where", "Concat"};
-  const TensorId id = node.inputs[index];
-  if (!arithmetic.count(node.op) || !isFloating(graph.tensors[id].type) || elements(id) == 1)
-    return false;
-  const TensorId other = node.inputs.size() == 2 ? node.inputs[1 - index] : noTensor;
-  const bool biases =
-      node.op == "Add" && isBias(graph.tensors[id]) && other != noTensor && product[other];
-  return !biases;
-}
-
-void GraphFacts::addHalves(const GraphNode &node) {
-  AutocastRule rule = autocastRule(node);
-  bool some = false, all = node.bodies.empty();
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
-    const TensorId id = node.inputs[i];
-    if (id == noTensor)
-      continue;
-    if (weight[id] || isStored(graph.tensors[id].role)) {
-      all &= half[id] || !widens(node, i);
-    } else if (isFloating(graph.tensors[id].type)) {
-      some |= half[id];
-      all &= half[id];
-    }
-  }
-  for (TensorId id : node.outputs)
-    if (id != noTensor && graph.tensors[id].type == DataType::Float32)
-      half[id] = rule == AutocastRule::Half || (rule == AutocastRule::Widest && some && all);
-}
-
-double GraphFacts::elements(TensorId id) const {
-  if (id == noTensor)
-    return 0;
-  const GraphTensor &tensor = graph.tensors[id];
-  if (!tensor.elements)
-    return std::max(0.0, elementCount(tensor.shape, 1));
-  double total = 0;
-  for (const Shape &shape : *tensor.elements)
-    total += std::max(0.0, elementCount(shape, 1));
-  return total;
-}
-
-double GraphFacts::bytes(TensorId id) const {
-  return id == noTensor ? 0 : elements(id) * static_cast<double>(sizeOf(graph.tensors[id].type));
-}
-
-double GraphFacts::autocastBytes(TensorId id) const {
-  return id == noTensor ? 0 : bytes(id) * (half[id] ? 0.5 : 1);
-}
-
-/// The lists of torch.amp, "Autocast Op Reference"; an exponential or a power is a part of a loss
-/// or of a normalisation there.
-AutocastRule autocastRule(const GraphNode &node) {
-  static const StringSet<> half = {"Conv",
-                                   "ConvTranspose",
-                                   "Gemm",
-                                   "MatMul",
-                                   "Einsum",
-                                   "DeformConv",
-                                   "Attention",
-                                   "MultiHeadAttention",
-                                   "GroupQueryAttention",
-                                   "LSTM",
-                                   "GRU",
-                                   "RNN",
-                                   "FusedMatMul"};
-  static const StringSet<> single = {"Softmax",
-                                     "LogSoftmax",
-                                     "LayerNormalization",
-                                     "GroupNormalization",
-                                     "Exp",
-                                     "Log",
-                                     "Pow",
-                                     "Reciprocal",
-                                     "ReduceSum",
-                                     "ReduceProd",
-                                     "ReduceL1",
-                                     "ReduceL2",
-                                     "ReduceSumSquare",
-                                     "CumSum",
-                                     "Softplus",
-                                     "Sinh",
-                                     "Cosh",
-                                     "Tan",
-                                     "Asin",
-                                     "Acos",
-                                     "SoftmaxCrossEntropyLoss",
-                                     "NegativeLogLikelihoodLoss",
-                                     "RMSNormalization"};
-  if (half.count(node.op) || castsToHalf(node))
-    return AutocastRule::Half;
-  return single.count(node.op) ? AutocastRule::Single : AutocastRule::Widest;
-}
-
-namespace {
-
 void add(OperatorCost &total, const OperatorCost &cost, double times) {
   total.heavy |= cost.heavy;
   total.opaque |= cost.opaque;
@@ -566,19 +340,19 @@ OperatorCost costOf(const GraphNode &node, const GraphFacts &facts) {
   if (!node.bodies.empty())
     return costOfBodies(node, facts);
   View view{node, facts};
-  const Entry *known = findEntry(node);
+  const OperatorEntry *known = findOperator(node);
   OperatorCost cost;
   if (!known && !node.domain.empty()) {
     cost.kind = LayerKind::Opaque;
     cost.heavy = cost.opaque = true;
     return cost;
   }
-  const Entry &entry = known ? *known : otherwise;
+  const OperatorEntry &entry = known ? *known : unlistedOperator();
   cost.kind = kindOf(view, entry);
-  cost.heavy = entry.weight == Weight::Heavy || isLookup(view);
+  cost.heavy = entry.weight == OperatorWeight::Heavy || isLookup(view);
   cost.forwardFlops = entry.work(view);
   cost.backwardFlops = backwardFlops(view, entry, cost.forwardFlops);
-  if (entry.weight == Weight::View)
+  if (entry.weight == OperatorWeight::View)
     return cost;
   if (addsBias(view))
     return costOfBias(view, std::move(cost));
@@ -593,11 +367,11 @@ OperatorCost costOf(const GraphNode &node, const GraphFacts &facts) {
   return cost;
 }
 
-bool hasFormula(const GraphNode &node) { return findEntry(node) != nullptr; }
+bool hasFormula(const GraphNode &node) { return findOperator(node) != nullptr; }
 
 bool passesGradients(const GraphNode &node) {
-  const Entry *entry = findEntry(node);
-  return !entry || entry->flow == Flow::Gradient;
+  const OperatorEntry *entry = findOperator(node);
+  return !entry || entry->flow == GradientFlow::Gradient;
 }
 
 } // namespace heterplan
