@@ -10,16 +10,22 @@ namespace {
 
 constexpr OperatorEntry entries[] = {
 #define HETERPLAN_OPERATOR(domain, name, kind, weight, function, keeps, gradient)                  \
-  {domain, name, LayerKind::kind, OperatorWeight::weight, work::function, KeptTensors::keeps, GradientFlow::gradient},
+  {domain,                                                                                         \
+   name,                                                                                           \
+   LayerKind::kind,                                                                                \
+   OperatorWeight::weight,                                                                         \
+   work::function,                                                                                 \
+   KeptTensors::keeps,                                                                             \
+   GradientFlow::gradient},
 #include "ir/onnx/group/Operators.def"
 };
 constexpr OperatorEntry unlisted = {"",
-                             "",
-                             LayerKind::Elementwise,
-                             OperatorWeight::Cheap,
-                             work::perOutput<1>,
-                             KeptTensors::Inputs,
-                             GradientFlow::Gradient};
+                                    "",
+                                    LayerKind::Elementwise,
+                                    OperatorWeight::Cheap,
+                                    work::perOutput<1>,
+                                    KeptTensors::Inputs,
+                                    GradientFlow::Gradient};
 
 } // namespace
 
