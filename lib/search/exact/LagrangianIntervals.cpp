@@ -2,6 +2,8 @@
 // of them decides the bound, and its halves.
 #include "search/exact/Lagrangian.h"
 
+#include "support/Parallel.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
@@ -55,7 +57,7 @@ void Lagrangian::dropBeforeIntervals() {
   Interval whole = intervalOf(0, infinity, Regions::everywhere);
   for (double before = infinity; !isSolved(whole) && double(whole.choices.size()) < before;) {
     before = double(whole.choices.size());
-    improveTime(whole, options.tuning.repeatedSteps);
+    keepPath(improveTime(whole, options.tuning.repeatedSteps, /*lane=*/0));
     fixChoices(whole);
   }
   if (isSolved(whole) && !whole.isEmpty())
@@ -153,14 +155,18 @@ void Lagrangian::dropSolved() {
 void Lagrangian::splitDeciding() {
   const size_t most = (costMatters ? 2 : 1) * size_t(options.tuning.mostIntervals);
   while (!intervals.empty() && intervals.size() < most) {
-    size_t least = deciding();
+    const size_t least = deciding();
     Interval upper = intervals[least];
     if (!split(intervals[least], upper))
       return;
-    for (Interval *half : {&intervals[least], &upper}) {
-      improveCost(*half, options.tuning.repeatedSteps);
-      fixChoices(*half);
-    }
+    Interval *halves[] = {&intervals[least], &upper};
+    ArcPath paths[2];
+    inParallel(2, options.threads, [&](size_t i) {
+      paths[i] = improveCost(*halves[i], options.tuning.repeatedSteps, /*lane=*/i);
+      fixChoices(*halves[i]);
+    });
+    for (const ArcPath &path : paths)
+      keepPath(path);
     intervals.insert(intervals.begin() + least + 1, std::move(upper));
     dropSolved();
   }
@@ -189,6 +195,7 @@ bool Lagrangian::splitWide() {
   Interval lower = interval;
   lower.forgetLevels();
   Interval upper = lower;
+  makeLanes();
   if (!split(lower, upper)) // what is known belongs to its levels
     return false;
   for (Interval *half : {&lower, &upper}) {
@@ -225,8 +232,13 @@ bool Lagrangian::split(Interval &interval, Interval &upper) {
   }
   upper.low = interval.high = (interval.low + high) / 2;
   dropChoices(interval);
-  improveTime(interval, options.tuning.repeatedSteps);
-  improveTime(upper, options.tuning.repeatedSteps);
+  Interval *halves[] = {&interval, &upper};
+  ArcPath paths[2];
+  inParallel(2, options.threads, [&](size_t i) {
+    paths[i] = improveTime(*halves[i], options.tuning.repeatedSteps, /*lane=*/i);
+  });
+  for (const ArcPath &path : paths)
+    keepPath(path);
   return true;
 }
 
