@@ -165,6 +165,107 @@ def orders(folder: Path) -> list[Workload]:
     return found
 
 
+class Branched:
+    """A model with branches, whose layers are added branch by branch."""
+
+    def __init__(self, name: str, seed: int):
+        self.name, self.draw = name, random.Random(f"{name}-{seed}")
+        self.layers: list[dict[str, Any]] = []
+        self.flows: dict[str, tuple[list[str], float]] = {}  # by producer
+
+    def add(self, reads: list[str], bytes_made: float = 4e6, gigaflops: float = 4) -> str:
+        name = f"l{len(self.layers)}"
+        self.layers.append(layer(name, gigaflops * 1e9 * self.draw.uniform(1, 3), 1e5, 4e6, 4e6))
+        self.flows[name] = ([], bytes_made * self.draw.uniform(0.5, 1))
+        for source in reads:
+            self.flows[source][0].append(name)
+        return name
+
+    def series_parallel(self, source: str, layers: int) -> str:
+        """A random block of `layers` layers behind `source`: one behind another, or branches and what joins them."""
+        if layers < 6 or self.draw.random() < 0.3:
+            for _ in range(min(layers, 4)):
+                source = self.add([source])
+            return source if layers <= 4 else self.series_parallel(source, layers - 4)
+        branches = self.draw.randint(2, 4)
+        ends = [self.series_parallel(source, (layers - 1) // branches) for _ in range(branches)]
+        return self.add(ends, gigaflops=0.5)
+
+    def level_of(self) -> dict[str, int]:
+        """By layer: the layers of the longest way to it."""
+        levels = dict.fromkeys(self.flows, 0)
+        for made, (read, _) in self.flows.items():
+            for each in read:
+                levels[each] = max(levels[each], levels[made] + 1)
+        return levels
+
+    def write(self, folder: Path, by_level: bool) -> Path:
+        levels = self.level_of()
+        layers = sorted(self.layers, key=lambda each: levels[each["name"]]) if by_level else self.layers
+        tensors = [
+            {"name": f"from-{made}", "producer": made, "consumers": sorted(set(read)), "bytesPerSample": size}
+            for made, (read, size) in self.flows.items() if read
+        ]  # fmt: skip
+        name = f"{self.name}-by-{'level' if by_level else 'branch'}.layers.json"
+        return written(folder, name, {"model": self.name, "layers": layers, "tensors": tensors})
+
+
+def series_parallel(layers: int, seed: int) -> Branched:
+    made = Branched(f"series-parallel-{layers}-{seed}", seed)
+    made.add([made.series_parallel(made.add([]), layers)])
+    return made
+
+
+def inception(modules: int) -> Branched:
+    """Modules of four branches of one to three layers, as those of Inception."""
+    made = Branched(f"inception-{modules}", 0)
+    source = made.add([])
+    for _ in range(modules):
+        ends = []
+        for depth in (1, 2, 3, 1):
+            end = source
+            for place in range(depth):
+                end = made.add([end], 1e6 if place + 1 == depth else 4e6)
+            ends.append(end)
+        source = made.add(ends, gigaflops=0.5)
+    return made
+
+
+def cells(count: int) -> Branched:
+    """Cells as those of NASNet: five blocks of two layers each, which read the two cells before or a block, and a join."""
+    made = Branched(f"cells-{count}", 0)
+    before = last = made.add([])
+    for _ in range(count):
+        states = [before, last]
+        for _ in range(5):
+            pair = [made.add([made.draw.choice(states)], 2e6) for _ in range(2)]
+            states.append(made.add(pair, 2e6, gigaflops=0.1))
+        before, last = last, made.add(states[2:], gigaflops=0.5)
+    made.add([before, last])
+    return made
+
+
+def more_orders(folder: Path) -> list[Workload]:
+    """Each model level by level and branch by branch, in the order of its file and in the better of two orders."""
+    pool = written(folder, "more-orders.yaml", {
+        "name": "orders",
+        "device_types": {kind: {"catalogue": TYPES[kind]} for kind in ("a100", "v100")},
+        "nodes": [{"name": kind, "count": 4, "devices": {kind: 1}} for kind in ("a100", "v100")],
+        "network": "ethernet-25g",
+    })  # fmt: skip
+    models = [series_parallel(60, seed) for seed in range(3)] + [series_parallel(200, 0), inception(9), cells(8)]
+    return [
+        work
+        for model in models
+        for by_level in (True, False)
+        for order in ("given", "auto")
+        for work in goals(
+            f"{model.name} by {'level' if by_level else 'branch'} {order}", model.write(folder, by_level), pool,
+            ("--schedule", "pipeline", "--layer-order", order), ("throughput",),
+        )
+    ]  # fmt: skip
+
+
 def tables(folder: Path) -> list[Workload]:
     """A sparse table of rows of 512 bytes on GPUs of which no even part fits the smallest."""
     found = []
@@ -192,7 +293,7 @@ def tables(folder: Path) -> list[Workload]:
     return found
 
 
-LISTS = {"nodes-1": nodes, "zones-1": zones, "steady-1": steady, "shares-1": shares, "orders-1": orders, "tables-1": tables}
+LISTS = {"nodes-1": nodes, "zones-1": zones, "steady-1": steady, "shares-1": shares, "orders-1": orders, "tables-1": tables, "orders-2": more_orders}
 
 
 def limits_of(goal: str, fastest: dict[str, Any]) -> tuple[str, ...]:

@@ -328,19 +328,7 @@ void sortTopologically(LayerGraph &graph) {
   std::vector<int> order = topologicalOrder(graph);
   if (order.size() != graph.layers.size() || std::is_sorted(order.begin(), order.end()))
     return;
-  std::vector<int> number(order.size());
-  std::vector<Layer> layers;
-  for (int layer : order) {
-    number[layer] = static_cast<int>(layers.size());
-    layers.push_back(std::move(graph.layers[layer]));
-  }
-  graph.layers = std::move(layers);
-  for (LayerTensor &tensor : graph.tensors) {
-    tensor.producer = number[tensor.producer];
-    for (int &consumer : tensor.consumers)
-      consumer = number[consumer];
-    std::sort(tensor.consumers.begin(), tensor.consumers.end());
-  }
+  graph = permuted(std::move(graph), order);
 }
 
 std::vector<int> LayerGraph::degrees() const {

@@ -5,6 +5,7 @@
 
 #include "ir/ExecutionMode.h"
 #include "ir/Graph.h"
+#include "ir/LayerOrder.h"
 #include "ir/sharding/ShardCollective.h"
 #include "support/Diagnostic.h"
 #include "support/Units.h"
@@ -202,6 +203,7 @@ struct LayerGraph {
   /// Devices that share every layer (tensor parallelism): figures are those of one of them.
   int shardDegree = 1;
   ModelDivision division; // of a model; of a layers file nothing is known
+  LayerOrder order = LayerOrder::Given;
 
   bool operator==(const LayerGraph &) const = default;
   int size() const { return static_cast<int>(layers.size()); }

@@ -4,6 +4,7 @@
 
 #include "ir/Cluster.h"
 #include "ir/ExecutionMode.h"
+#include "ir/LayerOrder.h"
 #include "support/Diagnostic.h"
 #include "support/Units.h"
 
@@ -279,6 +280,7 @@ struct Plan : Requirements, ModeRequest {
   MemoryFormat memoryFormat = MemoryFormat::ChannelsFirst;
   BatchNorm batchNorm = BatchNorm::Synchronised;
   ModelDivision division;
+  LayerOrder layerOrder = LayerOrder::Given; // of the layers of `stages`
   IterationModel iterationModel = IterationModel::Synchronous;
   ScheduleChoice requestedSchedule = ScheduleChoice::Auto;
   int requestedMicroBatches = 0; // 0: any number

@@ -168,6 +168,8 @@ void writeDecision(const Plan &plan, v1::Plan &form) {
     form.set_degrees_by_stage(true);
   if (plan.division.sequence != SequenceParallel::Never)
     form.set_sequence_parallel(nameOf(plan.division.sequence));
+  if (plan.layerOrder != LayerOrder::Given)
+    form.set_layer_order(nameOf(plan.layerOrder));
   if (plan.requestedSchedule != ScheduleChoice::Auto)
     form.set_requested_schedule(nameOf(plan.requestedSchedule));
   if (plan.requestedMicroBatches > 0)
@@ -343,6 +345,8 @@ void readDecision(const v1::Plan &form, NameReader &names, Plan &plan) {
   if (form.has_sequence_parallel())
     plan.division.sequence = names.named<SequenceParallel>(form.sequence_parallel(),
                                                            sequenceParallels, "sequenceParallel");
+  if (form.has_layer_order())
+    plan.layerOrder = names.named<LayerOrder>(form.layer_order(), layerOrders, "layerOrder");
   if (form.has_requested_schedule())
     plan.requestedSchedule =
         names.named<ScheduleChoice>(form.requested_schedule(), 4, "requestedSchedule");

@@ -59,6 +59,7 @@ class CompileOptions(TypedDict, total=False):
     work_limit: int
     gap: float
     strategy: str
+    layer_order: Literal["auto", "given", "narrow"]
     iteration_model: str
     rounding: Literal["exact", "ceiling", "floor-repair", "randomised"]
     seed: int

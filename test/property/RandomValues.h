@@ -291,6 +291,7 @@ inline Plan RandomValues::plan() {
     for (int64_t i = integer(1, 3); i > 0; --i)
       plan.stages.back().layers.push_back("l" + std::to_string(layers++));
   }
+  plan.layerOrder = coin() ? LayerOrder::Narrow : LayerOrder::Given;
   return plan;
 }
 

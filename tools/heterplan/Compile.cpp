@@ -6,6 +6,7 @@
 #include "CompileSearch.h"
 #include "CompileText.h"
 #include "InfeasibleText.h"
+#include "OptionChoices.h"
 #include "Options.h"
 #include "ParetoText.h"
 #include "PlanText.h"
@@ -15,6 +16,7 @@
 
 #include "search/Degrees.h"
 #include "search/LimitShares.h"
+#include "search/Orders.h"
 #include "search/Pareto.h"
 #include "search/explain/Explain.h"
 #include "search/problem/MicroBatchCounts.h"
@@ -81,8 +83,18 @@ Deadline deadlineOfSearches(const Deadline &command, const Problem &problem) {
       limit - secondsBesideSearch(limit, limit - command.left(), secondsToWrite(devices)));
 }
 
-/// The search for the plan, which leaves time for alternatives if they are asked for.
-Expected<SearchOutcome> plan(const Inputs &inputs, const CompileOptions &options) {
+/// The order of the layers that is asked for. Strategies other than `auto` keep the given one,
+/// which their publications have.
+Expected<OrderChoice> readOrderChoice(const CompileOptions &options) {
+  OrderChoice order = options.strategy == "auto" ? OrderChoice::Auto : OrderChoice::Given;
+  if (Error error = readChoice("--layer-order", options.layerOrder, order))
+    return error;
+  return order;
+}
+
+/// The search for the plan, which leaves time for alternatives if they are asked for. `order`:
+/// Auto, or the order of the inputs.
+Expected<BestOrder> plan(const Inputs &inputs, const CompileOptions &options, OrderChoice order) {
   constexpr double share = 0.6; // of the time, if alternatives come after it
   Expected<int> alternatives = readAlternativeCount(options);
   if (!alternatives)
@@ -96,7 +108,12 @@ Expected<SearchOutcome> plan(const Inputs &inputs, const CompileOptions &options
   searching.progress = [&](double done, double best) {
     progress.update(done, bestText(inputs.problem.request, best));
   };
-  return search(inputs.problem, options.strategy, searching);
+  if (order == OrderChoice::Auto)
+    return searchOrders(inputs.problem, options.strategy, searching);
+  Expected<SearchOutcome> outcome = search(inputs.problem, options.strategy, searching);
+  if (!outcome)
+    return outcome.takeError();
+  return BestOrder{std::move(*outcome), std::nullopt};
 }
 
 /// Says that there is no plan, and not why.
@@ -353,11 +370,11 @@ private:
     searching.workLimit = mostWork;
     if (beginsWithAny() && degrees[index] != anyDegree)
       searching.workLimit = int64_t(double(mostWork) * shareOfOne);
-    Expected<SearchOutcome> outcome = plan(own.inputs, own.options);
+    Expected<BestOrder> found = plan(own.inputs, own.options, OrderChoice::Given);
     searching.firstLook = false;
-    if (!outcome)
-      return outcome.takeError();
-    return std::optional(std::move(*outcome));
+    if (!found)
+      return found.takeError();
+    return std::optional(std::move(found->outcome));
   }
 
   /// Reads the inputs with a degree. Says why, and returns false, if it has no plans.
@@ -379,18 +396,33 @@ private:
   int64_t mostWork = 0;                       // of a search
 };
 
-Expected<ExitStatus> compileOnce(Inputs inputs, const CompileOptions &options) {
+/// Puts the layers into the narrow order.
+Error reorder(Problem &problem) {
+  if (!mayReorder(problem))
+    return notSupported("--layer-order narrow with bursts or data parallelism");
+  if (std::optional<LayerGraph> layers = inNarrowOrder(problem))
+    problem.graph = std::move(*layers);
+  return Error::success();
+}
+
+Expected<ExitStatus> compileOnce(Inputs inputs, const CompileOptions &options, OrderChoice order) {
+  if (order == OrderChoice::Narrow)
+    if (Error error = reorder(inputs.problem))
+      return error;
   inputs.searching.deadline = deadlineOfSearches(inputs.searching.deadline, inputs.problem);
   if (options.pareto)
     return compileParetoFront(inputs, options);
-  Expected<SearchOutcome> outcome = plan(inputs, options);
-  if (!outcome)
-    return outcome.takeError();
-  if (!outcome->plan && interrupted)
+  Expected<BestOrder> found = plan(inputs, options, order);
+  if (!found)
+    return found.takeError();
+  auto &[outcome, layers] = *found;
+  if (layers)
+    inputs.problem.graph = std::move(*layers);
+  if (!outcome.plan && interrupted)
     return interruptedEarly();
-  if (!outcome->plan)
-    return reportInfeasible(inputs, options, outcome->work, &*outcome);
-  return finish(*outcome->plan, inputs, options);
+  if (!outcome.plan)
+    return reportInfeasible(inputs, options, outcome.work, &outcome);
+  return finish(*outcome.plan, inputs, options);
 }
 
 /// All degrees that a layers file states, for each stage, and then each one that a node of
@@ -425,10 +457,13 @@ Expected<ExitStatus> compile(const CompileOptions &options) {
   if (!options.sequenceParallel.empty() && StringRef(options.model).endswith(".layers.json"))
     return usageError("--sequence-parallel")
            << "a layers file says how its layers are divided; give the .onnx file, or leave it out";
+  Expected<OrderChoice> order = readOrderChoice(options);
+  if (!order)
+    return order.takeError();
   if (options.tensorParallel == "auto")
     return compileAnyDegree(options);
   Expected<Inputs> inputs = readInputs(options);
-  return inputs ? compileOnce(std::move(*inputs), options) : inputs.takeError();
+  return inputs ? compileOnce(std::move(*inputs), options, *order) : inputs.takeError();
 }
 
 } // namespace

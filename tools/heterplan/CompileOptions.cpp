@@ -341,6 +341,9 @@ void addCompileOptions(CLI::App &command, CompileOptions &options) {
           "devices that share layers also divide what lies between products along the sequence: "
           "never, or where that is faster (auto)");
   beginGroup(command, "Search");
+  addText(command, "--layer-order", options.layerOrder, "WHICH",
+          "order of the layers, of which each stage is a consecutive range: given (that of the "
+          "model), narrow (one in which less crosses the cuts), or auto (default: the better)");
   addText(command, "--alternatives", options.alternatives, "K",
           "search for other plans too (without a device type, on one type, one stage, a pipeline, "
           "half of the devices) and keep the best K in DIR/alternatives (0)");

@@ -6,6 +6,7 @@
 
 #include "ir/Request.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,7 @@ struct CompileOptions {
       microBatches, amplificationLimit, widths, background, backgroundBatch, maxSlowdown,
       iterationModel, costModel, rounding, epochs, samples, gap, threads, policyIn, policyOut,
       paretoPoints, workLimit, recompute, shardState, tensorParallel, sequenceParallel,
-      alternatives, without, tune;
+      alternatives, without, tune, layerOrder;
   bool force = false, json = false, verbose = false, pareto = false;
   bool overlapGradReduce = false;
   bool overlapTransfers = false;
@@ -31,6 +32,8 @@ struct CompileOptions {
   /// the layers at other places.
   bool dividesByStage = false;
   bool noWeights = false; // they stay in the files of the model
+  /// The plan that is read, if its layers have an order of their own, which is kept.
+  std::optional<Plan> ordered;
 };
 
 void addCompileOptions(CLI::App &command, CompileOptions &options);

@@ -460,11 +460,14 @@ Expected<PlanInputs> readPlanInputs(StringRef planPath, StringRef modelPath,
       return error;
   if (isHalf(plan->precision))
     model->layers = underAutocast(std::move(model->layers));
+  Expected<LayerGraph> layers = inOrderOf(*plan, std::move(model->layers));
+  if (!layers)
+    return layers.takeError();
   Expected<CostInputs> costs =
-      readCosts(options, model->layers, plan->optimizer, plan->precision, plan->memoryFormat);
+      readCosts(options, *layers, plan->optimizer, plan->precision, plan->memoryFormat);
   if (!costs)
     return costs.takeError();
-  return PlanInputs{std::move(*plan), std::move(model->layers), std::move(model->graph),
+  return PlanInputs{std::move(*plan), std::move(*layers), std::move(model->graph),
                     std::move(model->divided), std::move(*costs)};
 }
 

@@ -187,7 +187,10 @@ Expected<ExitStatus> showTorchTitan(const Plan &plan, const InspectOptions &opti
   Expected<Model> model = readModel(options.model, options.reading);
   if (!model)
     return model.takeError();
-  Expected<std::string> text = emitTorchTitanConfig(plan, *program, model->layers);
+  Expected<LayerGraph> layers = inOrderOf(plan, std::move(model->layers));
+  if (!layers)
+    return layers.takeError();
+  Expected<std::string> text = emitTorchTitanConfig(plan, *program, *layers);
   if (!text)
     return text.takeError();
   outs() << *text;

@@ -39,6 +39,7 @@ std::vector<const char *> choicesOf(StringRef option) {
       {"--precision", {"fp32", "tf32", "bf16", "fp16"}},
       {"--memory-format", {"channels-first", "channels-last", "auto"}},
       {"--batch-norm", {"synchronised", "local"}},
+      {"--layer-order", {"auto", "given", "narrow"}},
       {"--rounding", {"exact", "ceiling", "floor-repair", "randomised"}},
   };
   for (const Choices &each : all)

@@ -70,6 +70,14 @@ std::string spaceText(const Plan &plan) {
   return text;
 }
 
+std::string layerOrderText(const Plan &plan) {
+  if (plan.layerOrder == LayerOrder::Given)
+    return "";
+  return std::string(nameOf(plan.layerOrder)) +
+         ": the layers stand as the stages list them, not "
+         "as in the model file; the bound is about this order";
+}
+
 std::string limitsText(const Plan &plan) {
   std::vector<std::string> limits;
   if (plan.minThroughput.value() > 0)
@@ -173,6 +181,7 @@ void printFacts(raw_ostream &os, const Plan &plan) {
   printFact(os, "search space", spaceText(plan));
   if (plan.interrupted)
     printFact(os, "interrupted", "the search had not ended");
+  printFact(os, "layer order", layerOrderText(plan));
   printFact(os, "limits", limitsText(plan));
   printFact(os, "batch", batchText(plan));
   printFact(os, "schedule",

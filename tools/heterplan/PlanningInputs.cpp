@@ -111,6 +111,7 @@ Error checkGraph(const Graph &graph, StringRef path, const ModelOptions &reading
 Error checkBesideShards(const CompileOptions &options) {
   for (auto [option, isGiven] : {std::pair(NotWithShards::Pareto, options.pareto),
                                  {NotWithShards::Alternatives, !options.alternatives.empty()},
+                                 {NotWithShards::LayerOrder, options.layerOrder == "narrow"},
                                  {NotWithShards::Without, !options.without.empty()},
                                  {NotWithShards::Background, !options.background.empty()}})
     if (isGiven)
@@ -147,6 +148,12 @@ Expected<PlanningInputs> planningInputsOf(const CompileOptions &options, Plannin
     return error;
   if (isHalf(request.precision))
     model.layers = underAutocast(std::move(model.layers));
+  if (options.ordered) {
+    Expected<LayerGraph> ordered = inOrderOf(*options.ordered, std::move(model.layers));
+    if (!ordered)
+      return ordered.takeError();
+    model.layers = std::move(*ordered);
+  }
   Expected<Cluster> cluster = readWholeCluster(options.costs.cluster);
   if (!cluster)
     return cluster.takeError();

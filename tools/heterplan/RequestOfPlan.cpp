@@ -34,6 +34,8 @@ void heterplan::completeFrom(const Plan &plan, CompileOptions &options) {
   options.overlapGradReduce |= plan.overlapsSums;
   options.overlapTransfers |= plan.overlapsTransfers;
   complete(options.schedule, nameOf(plan.requestedSchedule));
+  if (plan.layerOrder != LayerOrder::Given)
+    options.ordered = plan;
   options.dividesByStage |= plan.division.byStage;
   if (int degree = shardDegreeOf(plan); degree > 1 || plan.division.byStage) {
     complete(options.tensorParallel, std::to_string(degree));

@@ -40,6 +40,7 @@ Plan planFor(const Problem &problem) {
   plan.iterationModel = request.iterationModel;
   plan.batchNorm = request.batchNorm;
   plan.division = problem.graph.division;
+  plan.layerOrder = problem.graph.order;
   stateRequest(request, plan);
   plan.training = request.training;
   plan.objective = request.objective;

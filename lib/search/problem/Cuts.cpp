@@ -37,8 +37,6 @@ std::vector<std::pair<int, int>> separatedPairs(const Problem &problem) {
   return pairs;
 }
 
-namespace {
-/// By position: whether a cut parts neither a sparse table nor layers that are to be together.
 /// Bursts keep all tied parameters in one stage: their stages hide the sums of gradients behind
 /// each other, and a sum over stages cannot be hidden.
 std::vector<bool> allowedCuts(const Problem &problem) {
@@ -58,6 +56,7 @@ std::vector<bool> allowedCuts(const Problem &problem) {
   return allowed;
 }
 
+namespace {
 /// The cuts that may be, the best first: series positions, then narrow ones; how many are series.
 std::pair<std::vector<Cut>, size_t> rankedCuts(const Problem &problem) {
   const LayerGraph &graph = problem.graph;

@@ -12,6 +12,10 @@ namespace heterplan {
 /// separation, and among those that are pinned to unequal types.
 std::vector<std::pair<int, int>> separatedPairs(const Problem &problem);
 
+/// By position: whether a stage may end there. A cut parts neither a sparse table nor layers that
+/// are to be together.
+std::vector<bool> allowedCuts(const Problem &problem);
+
 /// As many cuts as every strategy can do with; all where few blocks remain once stages are fitted.
 std::vector<int> narrowCuts(const Problem &problem);
 

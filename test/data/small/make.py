@@ -83,6 +83,29 @@ class Branches(nn.Module):
         return self.fc(torch.flatten(self.mean(x), 1))
 
 
+class Towers(nn.Module):
+    """Four branches of three layers on vectors, which the forward pass computes level by level."""
+
+    def __init__(self, width: int = 24, classes: int = 10) -> None:
+        super().__init__()
+        self.stem = nn.Linear(32, width)
+        self.levels = nn.ModuleList(
+            nn.ModuleList(nn.Linear(width, 4 if level == 2 else width) for _ in range(4))
+            for level in range(3)
+        )
+        self.norms = nn.ModuleList(nn.BatchNorm1d(width) for _ in range(4))
+        self.drop = nn.Dropout(0.1)
+        self.fc = nn.Linear(16, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        branches = [torch.relu(self.stem(x))] * 4
+        for level, layers in enumerate(self.levels):
+            branches = [torch.relu(layer(branch)) for layer, branch in zip(layers, branches)]
+            if level == 0:
+                branches = [self.drop(norm(branch)) for norm, branch in zip(self.norms, branches)]
+        return self.fc(torch.cat(branches, 1))
+
+
 class EncoderBlock(nn.Module):
     def __init__(self, tokens: int, width: int, heads: int) -> None:
         super().__init__()
@@ -174,6 +197,7 @@ def main() -> None:
         Transformer(), torch.zeros(2, 8, dtype=torch.int64), "ids", folder / "transformer.onnx", 17
     )
     export(Branches(), torch.randn(2, 3, 16, 16), "input", folder / "branches.onnx", 13)
+    export(Towers(), torch.randn(2, 32), "input", folder / "towers.onnx", 14)
 
 
 if __name__ == "__main__":
