@@ -18,7 +18,8 @@ namespace {
 /// The order that the stages of a plan state.
 class StatedOrder {
 public:
-  StatedOrder(const Plan &plan, const LayerGraph &graph) : graph(graph), position(graph.size(), -1) {
+  StatedOrder(const Plan &plan, const LayerGraph &graph)
+      : graph(graph), position(graph.size(), -1) {
     for (size_t s = 0; s < plan.stages.size(); ++s)
       for (size_t i = 0; i < plan.stages[s].layers.size(); ++i)
         stated.push_back({&plan.stages[s].layers[i], int(s), int(i)});
@@ -63,8 +64,7 @@ private:
     for (size_t i = 0; i < stated.size(); ++i) {
       auto found = indices.find(*stated[i].name);
       if (found == indices.end())
-        return wrong(Diag::UnknownLayer, i)
-               << "the model has no layer '" << *stated[i].name << "'";
+        return wrong(Diag::UnknownLayer, i) << "the model has no layer '" << *stated[i].name << "'";
       if (position[found->second] >= 0)
         return wrong(Diag::DuplicateName, i)
                << "layer '" << *stated[i].name << "' is listed a second time";

@@ -28,8 +28,8 @@ std::vector<std::pair<int, int>> fixedPairs(const LayerGraph &graph);
 
 /// `graph` in the order of the layers of `plan`: as it is, unless the plan states an order of its
 /// own. Such an order has each layer once, and tensors and fixedPairs() keep their direction.
-/// Layers that no cut may part follow each other as in `graph`. Fails with UnknownLayer, DuplicateName,
-/// CyclicGraph or InvalidPlan at the layer that is wrong.
+/// Layers that no cut may part follow each other as in `graph`. Fails with UnknownLayer,
+/// DuplicateName, CyclicGraph or InvalidPlan at the layer that is wrong.
 llvm::Expected<LayerGraph> inOrderOf(const Plan &plan, LayerGraph graph);
 
 } // namespace heterplan

@@ -1,7 +1,7 @@
 #include "search/Orders.h"
 
 #include "search/Comparison.h"
-#include "search/problem/NarrowOrder.h"
+#include "search/problem/LayerOrders.h"
 
 #include <utility>
 
@@ -10,95 +10,133 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-/// The part of the time that is left for a first look, as for degrees of tensor parallelism.
-constexpr double lookShare = 0.06;
+/// The part of the time that is left for a first look, as for degrees of tensor parallelism, and
+/// the gap that it leaves.
+constexpr double lookShare = 0.06, lookGap = 0.005;
+/// By how much the plan of another order than the given one must be better.
+constexpr double leastGain = 0.005;
+/// Most looks at orders that fit the best plan so far.
+constexpr int mostFittings = 4;
 
-LayerGraph inOrder(const LayerGraph &graph, const NarrowOrder &order) {
-  LayerGraph result = permuted(graph, order.layers);
+LayerGraph inOrder(const LayerGraph &graph, ArrayRef<int> order) {
+  LayerGraph result = permuted(graph, order);
   result.order = LayerOrder::Narrow;
   return result;
 }
 
-/// The searches for plans of a problem in the given order and in a narrow one.
-class TwoOrders {
+/// The searches for plans of a problem in several orders.
+class OrderSearches {
 public:
-  TwoOrders(const Problem &given, LayerGraph narrow, StringRef strategy,
-            const SearchOptions &options)
-      : problems{given, given}, strategy(strategy), options(options) {
-    problems[Narrow].graph = std::move(narrow);
-  }
+  OrderSearches(const Problem &given, StringRef strategy, const SearchOptions &options)
+      : given(given), strategy(strategy), options(options) {}
 
-  Expected<BestOrder> run() {
-    for (Index order : {Narrow, Given})
-      if (Error error = look(order))
-        return error;
-    const bool prefersGiven = !outcomes[Narrow].plan || isBetter(outcomes[Given], outcomes[Narrow]);
-    const Index first = prefersGiven ? Given : Narrow, second = prefersGiven ? Narrow : Given;
-    for (Index order : {first, second}) {
-      if (Error error = finish(order))
-        return error;
-      if (outcomes[order].plan)
-        return take(order);
-    }
-    return take(Given);
+  Expected<BestOrder> run(const LayerOrders &orders, const std::vector<int> &narrowest) {
+    if (Error error = lookAtOthers(orders, narrowest))
+      return error;
+    if (Error error = look(given, leastGain))
+      return error;
+    return best ? finish() : searchWithoutLook(narrowest);
   }
 
 private:
-  enum Index { Given, Narrow };
+  /// A plan that a look has found, and its order.
+  struct Look {
+    Problem problem;
+    SearchOutcome outcome;
+    bool isWhole; // the look was a search to the end
+  };
 
-  Problem problems[2];
-  SearchOutcome outcomes[2];
-  bool isWhole[2] = {false, false};
+  const Problem &given;
   StringRef strategy;
   const SearchOptions &options;
+  std::optional<Look> best;
+  int looksThatHelped = 0;
   int64_t work = 0;
-
-  static bool isBetter(const SearchOutcome &one, const SearchOutcome &other) {
-    if (!one.plan || !other.plan)
-      return one.plan.has_value();
-    const bool maximise = one.plan->objective == Objective::Throughput;
-    const double a = one.plan->objectiveValue, b = other.plan->objectiveValue;
-    return maximise ? a > b : a < b;
-  }
 
   bool isStopped() const { return options.stop && *options.stop; }
 
-  Error search(Index order, const SearchOptions &searching) {
-    Expected<SearchOutcome> outcome = heterplan::search(problems[order], strategy, searching);
-    if (!outcome)
-      return outcome.takeError();
-    work += outcome->work;
-    outcomes[order] = std::move(*outcome);
+  Problem reordered(ArrayRef<int> order) const {
+    Problem problem = given;
+    problem.graph = inOrder(given.graph, order);
+    return problem;
+  }
+
+  Expected<SearchOutcome> searched(const Problem &problem, const SearchOptions &searching) {
+    Expected<SearchOutcome> outcome = search(problem, strategy, searching);
+    if (outcome)
+      work += outcome->work;
+    return outcome;
+  }
+
+  /// Looks at the narrowest order, and at orders that fit the best plan so far while that helps.
+  Error lookAtOthers(const LayerOrders &orders, ArrayRef<int> narrowest) {
+    std::optional<std::vector<int>> order = narrowest.vec();
+    for (int i = 0; i <= mostFittings && order && !isStopped(); ++i) {
+      const int before = looksThatHelped;
+      if (Error error = look(reordered(*order), 0))
+        return error;
+      order = looksThatHelped > before ? orders.fitting(*best->outcome.plan) : std::nullopt;
+    }
     return Error::success();
   }
 
-  /// Looks for a plan that is better than the one of a look before.
-  Error look(Index order) {
+  /// Looks for a plan that is better than the best one so far, or worse by less than the part
+  /// `tolerance`.
+  Error look(Problem problem, double tolerance) {
     SearchOptions searching = options;
     searching.firstLook = true;
+    searching.lookGap = lookGap;
     searching.deadline = options.deadline.part(lookShare);
-    if (const SearchOutcome &other = outcomes[1 - order]; other.plan)
-      searching.toBeat = other.plan->objectiveValue;
-    if (Error error = search(order, searching))
-      return error;
+    if (best)
+      searching.toBeat = worsened(best->outcome.plan->objectiveValue, tolerance);
+    Expected<SearchOutcome> outcome = searched(problem, searching);
+    if (!outcome)
+      return outcome.takeError();
     const Deadline &deadline = searching.deadline;
-    isWhole[order] = !outcomes[order].isFirstLook && !(deadline.isLimited() && deadline.passed()) &&
-                     (outcomes[order].plan || !searching.toBeat);
+    const bool isWhole = !outcome->isFirstLook && !(deadline.isLimited() && deadline.passed());
+    if (outcome->plan && (!best || isBetter(outcome->plan->objectiveValue, *searching.toBeat))) {
+      best = Look{std::move(problem), std::move(*outcome), isWhole};
+      ++looksThatHelped;
+    }
     return Error::success();
   }
 
-  /// Searches an order of which there was only a look.
-  Error finish(Index order) {
-    const bool isEnough = isWhole[order] || (isStopped() && outcomes[order].plan);
-    return isEnough ? Error::success() : search(order, options);
+  bool maximises() const { return given.request.objective == Objective::Throughput; }
+  bool isBetter(double one, double other) const { return maximises() ? one > other : one < other; }
+  double worsened(double value, double part) const {
+    return maximises() ? value * (1 - part) : value * (1 + part);
   }
 
-  BestOrder take(Index order) {
-    BestOrder best{std::move(outcomes[order]), std::nullopt};
-    best.outcome.work = work;
-    if (order == Narrow)
-      best.layers = std::move(problems[Narrow].graph);
-    return best;
+  /// Searches the order of the best look.
+  Expected<BestOrder> finish() {
+    if (best->isWhole || isStopped())
+      return result(std::move(best->problem), std::move(best->outcome));
+    Expected<SearchOutcome> outcome = searched(best->problem, options);
+    if (!outcome)
+      return outcome.takeError();
+    return result(std::move(best->problem), std::move(*outcome));
+  }
+
+  /// Searches the given order, and the narrowest one if that has no plan.
+  Expected<BestOrder> searchWithoutLook(ArrayRef<int> narrowest) {
+    Expected<SearchOutcome> outcome = searched(given, options);
+    if (!outcome)
+      return outcome.takeError();
+    if (outcome->plan || isStopped())
+      return result(given, std::move(*outcome));
+    Problem narrow = reordered(narrowest);
+    Expected<SearchOutcome> other = searched(narrow, options);
+    if (!other)
+      return other.takeError();
+    return other->plan ? result(std::move(narrow), std::move(*other))
+                       : result(given, std::move(*outcome));
+  }
+
+  BestOrder result(Problem problem, SearchOutcome outcome) const {
+    outcome.work = work;
+    if (problem.graph.order == given.graph.order)
+      return {std::move(outcome), std::nullopt};
+    return {std::move(outcome), std::move(problem.graph)};
   }
 };
 } // namespace
@@ -106,11 +144,12 @@ private:
 bool mayReorder(const Problem &problem) {
   const Request &request = problem.request;
   return request.schedule != ScheduleChoice::Burst && !comparesBursts(request) &&
-         request.schedule != ScheduleChoice::DataParallel && problem.graph.degrees() == std::vector{1};
+         request.schedule != ScheduleChoice::DataParallel &&
+         problem.graph.degrees() == std::vector{1};
 }
 
 std::optional<LayerGraph> inNarrowOrder(const Problem &problem) {
-  std::optional<NarrowOrder> order = narrowOrder(problem);
+  std::optional<std::vector<int>> order = LayerOrders(problem).narrowest();
   if (!order)
     return std::nullopt;
   return inOrder(problem.graph, *order);
@@ -118,10 +157,11 @@ std::optional<LayerGraph> inNarrowOrder(const Problem &problem) {
 
 Expected<BestOrder> searchOrders(const Problem &problem, StringRef strategy,
                                  const SearchOptions &options) {
-  const std::optional<NarrowOrder> order =
-      mayReorder(problem) ? narrowOrder(problem) : std::nullopt;
-  if (order && order->isMuchNarrower())
-    return TwoOrders(problem, inOrder(problem.graph, *order), strategy, options).run();
+  if (mayReorder(problem)) {
+    const LayerOrders orders(problem);
+    if (std::optional<std::vector<int>> narrowest = orders.narrowest())
+      return OrderSearches(problem, strategy, options).run(orders, *narrowest);
+  }
   Expected<SearchOutcome> outcome = search(problem, strategy, options);
   if (!outcome)
     return outcome.takeError();

@@ -1,11 +1,11 @@
-// The best plan of two orders of the layers: that of the model file, and one with narrow cuts.
+// The best plan of several orders of the layers: that of the model file, and some with narrow cuts.
 #pragma once
 
 #include "search/Search.h"
 
 namespace heterplan {
 
-/// Whose order the stages keep: auto looks at both and searches the better one.
+/// Whose order the stages keep: auto looks at several and searches the best one.
 enum class OrderChoice { Auto, Given, Narrow };
 
 struct BestOrder {
@@ -18,12 +18,13 @@ struct BestOrder {
 /// branches side by side instead, and devices that share layers keep the order of the model.
 bool mayReorder(const Problem &problem);
 
-/// `problem` with the narrow order of its layers; nothing if there is none.
+/// The layers of `problem` in the order with the narrowest cuts; nothing if that is the given one.
 std::optional<LayerGraph> inNarrowOrder(const Problem &problem);
 
-/// Searches `problem` with `strategy`. If there is an order with much narrower cuts, it looks at
-/// both orders, searches the one with the better plan so far, and the other one if that has no
-/// plan. The bound of the outcome is about the plans of its own order. Fails as search() does.
+/// Searches `problem` with `strategy`. If an order has narrower cuts than the given one, it looks
+/// at it, then at orders that fit the best plan so far, and at the given order, and searches the
+/// order of the best plan. Other orders must be better than the given one by 0.5 %. The bound of
+/// the outcome is about the plans of its own order. Fails as search() does.
 llvm::Expected<BestOrder> searchOrders(const Problem &problem, llvm::StringRef strategy,
                                        const SearchOptions &options);
 

@@ -52,6 +52,9 @@ struct SearchOptions {
   std::optional<double> toBeat;
   /// A strategy that looks at few cuts before it searches the others ends there.
   bool firstLook = false;
+  /// A first look ends when the gap is at most this. With 0.05 instead, `--tensor-parallel auto`
+  /// takes 1.4 times as long for GPT-2 small on cloud-large, and 1.8 times for a Llama of 70B.
+  double lookGap = 1;
   /// Threads of `auto`; the plan does not depend on it.
   int threads = 1;
   /// Most assignments of device types that a strategy which draws them sizes; 0: no such limit.

@@ -21,7 +21,7 @@ def plan_of(network: Network, devices: dict[str, int], folder: Path) -> dict:
     count = str(MICRO_BATCHES)
     done = subprocess.run(
         [BINARY, "compile", folder / "n.layers.json", "--profile", folder / "n.profile.json", "--cluster",
-         folder / "c.yaml", "--batch", count, "--micro-batches", count, "-o", folder / "out", "--force", "--json"],
+         folder / "c.yaml", "--batch", count, "--micro-batches", count, "--layer-order", "given", "-o", folder / "out", "--force", "--json"],
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -48,8 +48,8 @@ def test_plans_are_nearly_as_good_as_the_best_of_all_orders(seed: int, tmp_path:
         pytest.skip("too many orders")
     found = [plan_of(model.ordered(order), tmp_path, "given")["throughput"] for order in orders]
     chosen = plan_of(model, tmp_path, "auto")
-    assert max(found) * 0.93 <= chosen["throughput"] <= max(found) * (1 + 1e-9)
-    assert chosen["throughput"] >= found[orders.index(list(model.work))] * (1 - 1e-9), "the given order is looked at"
+    assert max(found) * 0.95 <= chosen["throughput"] <= max(found) * (1 + 1e-9)
+    assert chosen["throughput"] >= 0.99 * found[orders.index(list(model.work))], "the given order is looked at"
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def test_levels_are_planned_as_branches(branches: int, depth: int, tmp_path: Pat
         if f"towers-{branches}x{depth}" in work.name:
             plan = compiled(work.model, Path(work.cluster), "--batch", work.batch, *work.options)
             found["by level" in work.name] = plan
-            assert plan.get("layerOrder") == ("narrow" if "by level" in work.name else None)
             assert plan["gap"] <= 0.01
-    assert found[True]["throughput"] > 0.97 * found[False]["throughput"]
+    assert found[True]["layerOrder"] == "narrow"
+    assert found[True]["throughput"] == pytest.approx(found[False]["throughput"], rel=0.005)
 
 
 def test_chains_have_the_order_of_their_file(tmp_path: Path):

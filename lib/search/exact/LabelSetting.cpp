@@ -17,10 +17,6 @@ namespace {
 /// slow rows of gaps.md is 25 %. It is 29 % without a share, or with half of the limit.
 constexpr double coarseShare = 0.25;
 
-/// The gap that is good enough for a first look. With 0.05 instead, `--tensor-parallel auto` takes
-/// 1.4 times as long for GPT-2 small on cloud-large, and 1.8 times for a Llama of 70B.
-constexpr double gapOfLook = 1;
-
 /// A search with a single number of micro-batches keeps so many times the stages of others.
 constexpr size_t timesAsMany = 8;
 
@@ -193,7 +189,7 @@ Expected<Solution> LabelSetting::run(Evaluator &evaluator, const SearchOptions &
   if (isWhole)
     quick.deadline = options.deadline.part(coarseShare);
   if (options.firstLook)
-    quick.gap = std::max(quick.gap, gapOfLook);
+    quick.gap = std::max(quick.gap, options.lookGap);
   LabelSearch coarse(narrow, quick);
   Solution found = coarse.run();
   coarse.forgetCases();

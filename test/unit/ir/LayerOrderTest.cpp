@@ -67,8 +67,7 @@ TEST(LayerOrder, KeepsTheGivenOrder) {
 TEST(LayerOrder, TakesTheOrderOfTheStages) {
   auto graph = inOrderOf(planOf({{"stem", "b0", "b1"}, {"a0", "a1", "head"}}), branches());
   ASSERT_TRUE(bool(graph));
-  EXPECT_EQ(namesIn(*graph),
-            (std::vector<std::string>{"stem", "b0", "b1", "a0", "a1", "head"}));
+  EXPECT_EQ(namesIn(*graph), (std::vector<std::string>{"stem", "b0", "b1", "a0", "a1", "head"}));
   EXPECT_EQ(graph->order, LayerOrder::Narrow);
   EXPECT_EQ(toText(graph->verify()), "");
   EXPECT_EQ(graph->tensors[0].consumers, (std::vector<int>{1, 3}));
@@ -87,8 +86,8 @@ TEST(LayerOrder, RefusesListsThatAreNoOrder) {
 }
 
 TEST(LayerOrder, RefusesTensorsThatFlowBack) {
-  DiagnosticError back = diagnosed(
-      inOrderOf(planOf({{"stem", "b0"}, {"b1", "a1", "a0", "head"}}), branches()));
+  DiagnosticError back =
+      diagnosed(inOrderOf(planOf({{"stem", "b0"}, {"b1", "a1", "a0", "head"}}), branches()));
   EXPECT_EQ(back.code, Diag::CyclicGraph);
   EXPECT_EQ(back.location.element, "stages[1].layers[1]");
   EXPECT_NE(back.message.find("'a0'"), std::string::npos);
