@@ -30,7 +30,7 @@ def row(devices: dict[str, int], folder: Path) -> str:
     for name, value in (("n.layers.json", network.layers_file()), ("n.profile.json", network.profile())):
         (folder / name).write_text(json.dumps(value))
     (folder / "c.yaml").write_text(yaml.safe_dump(network.cluster(devices)))
-    options = ("--profile", str(folder / "n.profile.json"), "--micro-batches", str(gaps.BATCH))
+    options = ("--profile", str(folder / "n.profile.json"), "--micro-batches", str(gaps.BATCH), "--layer-order", "given")
     found = gaps.compiled(gaps.Workload("", folder / "n.layers.json", str(folder / "c.yaml"), options), folder)
     seconds, best = gaps.BATCH / found["throughput"], best_pipeline(network, devices, gaps.BATCH)
     pool = " and ".join(f"{count} {kind}" for kind, count in devices.items())
