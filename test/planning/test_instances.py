@@ -41,6 +41,7 @@ def planned(work: Workload, folder: Path) -> dict[str, Any]:
         ("steady-1", "nasnet-783 throughput"),
         ("zones-1", "gpt-24 throughput"),
         ("steady-1", "gpt-96 throughput"),
+        ("steady-1", "random-1000 throughput"),
         ("orders-1", "towers-4x8 by branch throughput"),
         ("tables-1", "table-25.6GB on 24+8 throughput"),
         ("tables-1", "table-46.1GB on 24+24+8 throughput"),
@@ -57,6 +58,15 @@ def planned(work: Workload, folder: Path) -> dict[str, Any]:
 )
 def test_plans_are_within_one_percent_of_their_bounds(kind: str, name: str, tmp_path: Path):
     assert planned(workload(kind, name, tmp_path), tmp_path)["gap"] <= 0.01
+
+
+def test_a_fast_plan_that_costs_less_is_found(tmp_path: Path):
+    """Memory takes so many devices that plans which are just fast enough cost more."""
+    work = workload("steady-1", "gpt-96 throughput", tmp_path)
+    fast = planned(work, tmp_path)
+    goal = ("--objective", "cost", "--min-throughput", repr(fast["throughput"] / 2))
+    cheap = planned(Workload(work.name, work.model, work.cluster, (*work.options, *goal)), tmp_path)
+    assert cheap["costPerMillionSamples"] <= fast["costPerMillionSamples"] * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("cells", [12, pytest.param(19, marks=pytest.mark.sweep)])

@@ -1,6 +1,7 @@
 #include "search/exact/steady/Bottleneck.h"
 
 #include "search/provision/Provisioning.h"
+#include "search/provision/StageOrders.h"
 
 #include <algorithm>
 #include <cmath>
@@ -33,6 +34,7 @@ private:
     bool operator<(const Interval &other) const { return bound > other.bound; }
   };
   Expected<double> solve(double limit, int choice, double &reached);
+  void considerOrders();
   void push(double low, double high, double price);
   double leastBottleneck() const;
   double slowestDevice(int choice);
@@ -86,6 +88,24 @@ Expected<double> BottleneckSearch::solve(double limit, int choice, double &reach
   return answer->price;
 }
 
+/// Considers pipelines in which each stage has all devices of a type, in the best order with the
+/// best cuts for each set of types: relaxed prices lead to plans of few devices, which memory may
+/// rule out.
+void BottleneckSearch::considerOrders() {
+  const SearchSpace &space = evaluator.space;
+  std::vector<DeviceGroup> groups;
+  for (int type = 0; type < assignments.types; ++type)
+    if (space.available[type] > 0 && groups.size() < StageOrders::mostGroups)
+      groups.push_back(DeviceGroup{{{type, space.available[type]}}});
+  StageOrders orders(evaluator);
+  const size_t sets = size_t(1) << groups.size();
+  const std::vector<Placement> found =
+      orders.best(groups, space.microBatches.front(), sets, bestObjective);
+  meter.add(orders.work());
+  for (const Placement &placement : found)
+    consider(placement);
+}
+
 /// Dollars per hour that the budget allows.
 double BottleneckSearch::budget() const {
   DollarsPerHour budget = evaluator.problem.request.maxCostPerHour;
@@ -132,6 +152,7 @@ double BottleneckSearch::split(const Interval &interval) const {
 }
 
 Expected<Solution> BottleneckSearch::runSteadily() {
+  considerOrders();
   double floor = evaluator.problem.request.longestIteration().value() * (1 + 1e-9);
   double low = leastBottleneck(),
          high = std::min(floor / evaluator.space.microBatches.front(), 1e30), reached = 0;
