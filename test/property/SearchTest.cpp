@@ -290,20 +290,28 @@ bool expectTheSame(const Problem &problem, const SearchOutcome &oracle, int seed
 }
 } // namespace
 
+namespace {
+/// Puts the nodes of `random` into zones with a price of traffic. Whether each type is in one zone,
+/// as stages have to be.
+bool chargeForTraffic(RandomProblem &random, int seed) {
+  std::map<std::string, int> groups; // of a type
+  for (size_t i = 0; i < random.cluster.nodes.size(); ++i) {
+    NodeGroup &nodes = random.cluster.nodes[i];
+    for (const auto &[type, count] : nodes.devices)
+      ++groups[type];
+    nodes.zone = "zone " + std::to_string(i);
+    const double price = std::pow(10, 3 + seed % 5) * double((7 * seed + 3 * i) % 4);
+    random.cluster.zones.push_back({nodes.zone, random.cluster.network, Dollars(price), {}});
+  }
+  return llvm::none_of(groups, [](auto &each) { return each.second > 1; });
+}
+} // namespace
+
 TEST(Search, exactStrategiesAgreeWhereZonesCharge) {
   int charged = 0, proven = 0;
   for (int seed = 0; seed < 500; ++seed) {
     RandomProblem random(seed);
-    std::map<std::string, int> groups; // of a type: a stage has to lie in one zone
-    for (size_t i = 0; i < random.cluster.nodes.size(); ++i) {
-      NodeGroup &nodes = random.cluster.nodes[i];
-      for (const auto &[type, count] : nodes.devices)
-        ++groups[type];
-      nodes.zone = "zone " + std::to_string(i);
-      const double price = std::pow(10, 3 + seed % 5) * double((7 * seed + 3 * i) % 4);
-      random.cluster.zones.push_back({nodes.zone, random.cluster.network, Dollars(price), {}});
-    }
-    if (random.graph.size() < 2 || llvm::any_of(groups, [](auto &each) { return each.second > 1; }))
+    if (!chargeForTraffic(random, seed) || random.graph.size() < 2)
       continue;
     random.request.objective = seed % 4 ? Objective::Cost : Objective::Throughput;
     Problem problem = llvm::cantFail(random.problem());
@@ -313,6 +321,30 @@ TEST(Search, exactStrategiesAgreeWhereZonesCharge) {
   }
   EXPECT_GT(charged, 10);
   EXPECT_GT(proven, 150);
+}
+
+/// Traffic counts towards a budget, and costs more per hour in short iterations.
+TEST(Search, exactStrategiesAgreeWhereTrafficIsWithinABudget) {
+  int charged = 0, limited = 0, proven = 0;
+  for (int seed = 0; seed < 500; ++seed) {
+    RandomProblem random(seed);
+    if (!chargeForTraffic(random, seed) || random.graph.size() < 2)
+      continue;
+    random.request.objective = Objective::Throughput;
+    random.request.maxCostPerHour = {};
+    const SearchOutcome fastest = solve(llvm::cantFail(random.problem()), "exhaustive");
+    if (!fastest.plan || fastest.plan->trafficCost == Dollars(0))
+      continue;
+    ++limited;
+    random.request.maxCostPerHour = fastest.plan->costPerHour * (0.6 + 0.05 * (seed % 10));
+    Problem problem = llvm::cantFail(random.problem());
+    SearchOutcome oracle = solve(problem, "exhaustive");
+    proven += expectTheSame(problem, oracle, seed);
+    charged += oracle.plan && oracle.plan->trafficCost > Dollars(0);
+  }
+  EXPECT_GT(limited, 50);
+  EXPECT_GT(charged, 25);
+  EXPECT_GT(proven, 45); // 31 if labels do not count traffic
 }
 
 /// Transfers between zones take up to seconds, as long as stages, so that some best plans lie in

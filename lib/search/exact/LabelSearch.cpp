@@ -21,8 +21,9 @@ LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
       last(static_cast<int>(space.positions.size()) - 1), cases(space.microBatches.size()),
       known(cases.size()), blockBounded(cases.size()), blockStarts(cases.size()), paths(evaluator),
       packings(evaluator.problem.cluster, space), labels(evaluator, paths, packings),
-      paysTraffic(evaluator.problem.request.objective == Objective::Cost &&
-                  chargesTraffic(evaluator.problem.cluster)),
+      countsTraffic((evaluator.problem.request.objective == Objective::Cost ||
+                     evaluator.problem.request.maxCostPerHour > DollarsPerHour(0)) &&
+                    chargesTraffic(evaluator.problem.cluster)),
       scratch(types) {
   for (size_t option = 0; option < space.options.size(); ++option)
     if (space.options[option].wholeModelOnly)

@@ -83,6 +83,8 @@ private:
   PartialPlacement partialOf(const Label &label);
   llvm::ArrayRef<int> slotsAtLeast(const Label &label);
   void bound(Label &label);
+  double leastTimeToPay(const Label &label) const;
+  Dollars trafficOf(const Label &label) const;
 
   // Pruning
   static constexpr double rounding = 1e-12;
@@ -161,7 +163,7 @@ private:
   double leastOtherShares = std::numeric_limits<double>::infinity();
   int64_t priced = 0, steps = 0; // stages; stages listed
   int64_t sharpened = 0;         // states of stages
-  const bool paysTraffic;        // which bounds of what is open do not count
+  const bool countsTraffic;      // which bounds of what is open do not count
   std::vector<int> scratch;      // slots of the label in hand
   std::vector<int> openSlots;    // likewise, where they are fewer (slotsAtLeast)
   std::vector<int> wholeModelOptions;

@@ -25,6 +25,8 @@ PartialPlacement LabelSearch::partialOf(const Label &label) {
                         : std::max(label.others, label.first + receive);
   partial.exposed = label.exposed;
   partial.price = label.price;
+  if (countsTraffic && evaluator.problem.request.objective == Objective::Throughput)
+    partial.price += trafficOf(label).value() * 3600 / timeLimit(); // per hour, at least
   partial.depth = label.depth;
   partial.chain = label.chain;
   partial.used = slotsAtLeast(label);
@@ -46,8 +48,25 @@ ArrayRef<int> LabelSearch::slotsAtLeast(const Label &label) {
 }
 
 void LabelSearch::bound(Label &label) {
-  label.bound =
-      cases[label.choice]->bounds.objective(partialOf(label), timeLimit()) + label.traffic;
+  label.bound = cases[label.choice]->bounds.objective(partialOf(label), timeLimit());
+  if (countsTraffic)
+    label.bound = evaluator.problem.request.objective == Objective::Cost
+                      ? label.bound + label.traffic
+                      : std::max(label.bound, leastTimeToPay(label));
+}
+
+/// The seconds that an iteration takes at least so that the budget pays for the devices of `label`
+/// and for its traffic, which costs more per hour the shorter iterations are.
+double LabelSearch::leastTimeToPay(const Label &label) const {
+  const Request &request = evaluator.problem.request;
+  const double left = request.maxCostPerHour.value() * (1 + 1e-9) - label.price;
+  const double traffic = trafficOf(label).value();
+  return traffic > 0 ? traffic * 3600 / std::max(left, 1e-300) * (1 - 1e-9) : 0;
+}
+
+/// Per iteration.
+Dollars LabelSearch::trafficOf(const Label &label) const {
+  return Dollars(label.traffic * double(evaluator.problem.request.globalBatch.value()) / 1e6);
 }
 
 /// The stage [begin, position) before `label`, in each mode that may be best there.
@@ -130,7 +149,7 @@ Label LabelSearch::grownBy(int index, int option, int begin, const StageTimes &s
   }
   grown.exposed = std::max(stage.sync, label.exposed - backward);
   grown.price = label.price + space.options[option].price.value();
-  if (paysTraffic && label.depth > 0)
+  if (countsTraffic && label.depth > 0)
     grown.traffic += trafficBetween(option, label);
   grown.parent = index;
   grown.position = begin;
