@@ -249,8 +249,11 @@ double Lagrangian::cost(const PartialPlacement &partial) const {
   double least = solvedCost;
   for (const Interval &interval : intervals) {
     double time = openTime(interval, partial);
-    if (time <= timeLimit)
-      least = std::min(least, time * partial.price + openCost(interval, partial));
+    if (time > timeLimit)
+      continue;
+    const double traffic =
+        regions.ofSlots(partial.used) == Regions::across ? 0 : costAcross(interval);
+    least = std::min(least, time * partial.price + openCost(interval, partial) + traffic);
   }
   return least;
 }

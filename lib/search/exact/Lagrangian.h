@@ -100,6 +100,8 @@ private:
   void startIntervals(int region);
   Interval intervalOf(double low, double high, int region) const;
   double moreAcross(const Interval &interval) const;
+  double budgetAcross(const Interval &interval) const;
+  double costAcross(const Interval &interval) const;
   bool mayTake(const StageArc &choice, const Interval &interval) const;
   void dropBeforeIntervals();
   std::vector<double> workBefore() const;

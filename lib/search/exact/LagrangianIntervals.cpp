@@ -2,6 +2,7 @@
 // of them decides the bound, and its halves.
 #include "search/exact/Lagrangian.h"
 
+#include "cost/TrafficPrice.h"
 #include "support/Parallel.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -91,13 +92,18 @@ Interval Lagrangian::intervalOf(double low, double high, int region) const {
   return interval;
 }
 
-/// Intervals of all placements: of each region, and of those across. Not for cost, where they take
-/// more time and memory, and bounds of placements across regions stay as loose.
+/// Intervals of all placements: of each region, and of those across. For cost only where zones
+/// charge for traffic: elsewhere they take more time and memory, and bounds stay as loose.
 void Lagrangian::startIntervals() {
   started = true;
   dropBeforeIntervals();
-  if (std::isfinite(timeLimit) && !costMatters)
-    regions = Regions(evaluator, choices, batch, worthApart * timeLimit / microBatches);
+  const Request &request = evaluator.problem.request;
+  const bool byZones = chargesTraffic(evaluator.problem.cluster) &&
+                       (costMatters || request.maxCostPerHour > DollarsPerHour(0));
+  const MicroBatches samples{request.globalBatch, microBatches};
+  const double apart = costMatters ? infinity : worthApart * timeLimit / microBatches;
+  if (byZones || (std::isfinite(timeLimit) && !costMatters))
+    regions = Regions(evaluator, choices, samples, apart, byZones);
   for (int region : regions.all())
     startIntervals(region);
   if (regions.all().size() > 1)
@@ -127,6 +133,20 @@ double Lagrangian::moreAcross(const Interval &interval) const {
   const Junctions &junctions = interval.time.junctions;
   const bool knowsTransfers = !junctions.empty() && junctions.knowNeighbours;
   return interval.region == Regions::across && !knowsTransfers ? regions.moreAcross() : 0;
+}
+
+/// The part of the budget that placements across regions of interest pay for traffic at least.
+double Lagrangian::budgetAcross(const Interval &interval) const {
+  if (interval.region != Regions::across || resources.count() == size_t(types))
+    return 0;
+  return regions.trafficAcross().value() * 3600 / longestOf(interval) /
+         (evaluator.problem.request.maxCostPerHour.value() * (1 + 1e-9));
+}
+
+/// Dollars per hour · seconds that these pay at least.
+double Lagrangian::costAcross(const Interval &interval) const {
+  return interval.region == Regions::across && costMatters ? regions.trafficAcross().value() * 3600
+                                                           : 0;
 }
 
 double Lagrangian::objectiveOf(const Interval &interval) const {

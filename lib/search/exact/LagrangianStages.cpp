@@ -102,7 +102,8 @@ void Lagrangian::fixChoices(Interval &interval) const {
     const std::vector<int> nothing(types, 0);
     none.used = nothing;
     fixBy(interval, interval.cost, costCharges(interval, interval.cost.multipliers),
-          costLimit * tolerance + refund(interval, interval.cost.multipliers, none));
+          costLimit * tolerance - costAcross(interval) +
+              refund(interval, interval.cost.multipliers, none));
   }
 }
 

@@ -1,10 +1,12 @@
 #include "search/network/Regions.h"
 
+#include "cost/TrafficPrice.h"
 #include "search/network/Transfers.h"
 
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 using namespace llvm;
@@ -40,6 +42,7 @@ std::vector<Position> positionsOf(size_t count, ArrayRef<StageArc> arcs) {
 void Regions::Crossing::add(const Crossing &other) {
   more = std::min(more, other.more);
   slowest = std::min(slowest, other.slowest);
+  traffic = std::min(traffic, other.traffic);
 }
 
 Regions::Kinds::Kinds(const SearchSpace &space) {
@@ -55,15 +58,16 @@ Regions::Kinds::Kinds(const SearchSpace &space) {
   }
 }
 
-Regions::Regions(const Evaluator &evaluator, ArrayRef<StageArc> arcs, int64_t batch, double apart) {
+Regions::Regions(const Evaluator &evaluator, ArrayRef<StageArc> arcs, MicroBatches samples,
+                 double apart, bool byZones) {
   const Cluster &cluster = evaluator.problem.cluster;
   if ((cluster.zones.size() < 2 && cluster.links.empty()) || arcs.empty())
     return;
   const Kinds kinds(evaluator.space);
-  const std::vector<Crossing> between = crossings(evaluator, arcs, batch, kinds);
+  const std::vector<Crossing> between = crossings(evaluator, arcs, samples, kinds);
   for (size_t type = 0; type < evaluator.space.available.size(); ++type)
     ofTypes.push_back(int(type));
-  join(between, kinds, apart);
+  join(evaluator, between, kinds, apart, byZones);
   if (regions.size() == 1) {
     *this = Regions();
     return;
@@ -79,19 +83,23 @@ Regions::Regions(const Evaluator &evaluator, ArrayRef<StageArc> arcs, int64_t ba
   }
   for (const StageArc &arc : arcs)
     if (ofKinds[size_t(kinds.of[size_t(arc.option)])] == across)
-      least.add({0, arc.computing()});
+      least.add({0, arc.computing(), 0});
   for (int kind : kinds.of)
     ofOptions.push_back(ofKinds[size_t(kind)]);
   more = std::max(0.0, least.more);
   slowest = least.slowest;
+  traffic = std::isfinite(least.traffic) ? least.traffic * (1 - 1e-9) : 0;
 }
 
 /// By the kinds of the stages before and behind a boundary. A stage of several types receives no
 /// faster than its even share, whatever the stage before sends.
 std::vector<Regions::Crossing> Regions::crossings(const Evaluator &evaluator,
-                                                  ArrayRef<StageArc> arcs, int64_t batch,
+                                                  ArrayRef<StageArc> arcs, MicroBatches samples,
                                                   const Kinds &kinds) {
   const SearchSpace &space = evaluator.space;
+  const Cluster &cluster = evaluator.problem.cluster;
+  const bool charges = chargesTraffic(cluster);
+  const int64_t batch = samples.fullSize();
   PathTable paths(evaluator);
   std::vector<Crossing> result(kinds.types.size() * kinds.types.size());
   const auto shareOf = [&](int option) {
@@ -107,8 +115,13 @@ std::vector<Regions::Crossing> Regions::crossings(const Evaluator &evaluator,
     const double slowest = evaluator.problem.request.overlapsTransfers
                                ? std::max(receive, stage.computing)
                                : receive + stage.computing;
+    const double traffic =
+        charges ? priceOfBoundary(cluster, space.options[before].group, space.options[behind].group,
+                                  evaluator.cuts[space.positions[position]], samples)
+                      .value()
+                : 0;
     result[size_t(kinds.of[before]) * kinds.types.size() + size_t(kinds.of[behind])].add(
-        {receive - stage.receive, slowest});
+        {receive - stage.receive, slowest, traffic});
   };
   const std::vector<Position> positions = positionsOf(space.positions.size(), arcs);
   for (size_t position = 1; position + 1 < positions.size(); ++position)
@@ -120,11 +133,16 @@ std::vector<Regions::Crossing> Regions::crossings(const Evaluator &evaluator,
 }
 
 /// Joins types that are near each other. A region is called by its first type.
-void Regions::join(ArrayRef<Crossing> crossings, const Kinds &kinds, double apart) {
+void Regions::join(const Evaluator &evaluator, ArrayRef<Crossing> crossings, const Kinds &kinds,
+                   double apart, bool byZones) {
   const size_t count = kinds.types.size();
+  const auto zoneOfType = [&](int type) {
+    return zoneOf(evaluator.problem.cluster, DeviceGroup{{{type, 1}}});
+  };
   for (size_t i = 0; i < crossings.size(); ++i) {
     const std::vector<int> &before = kinds.types[i / count], &behind = kinds.types[i % count];
-    if (before.size() > 1 || behind.size() > 1 || crossings[i].more >= apart)
+    if (before.size() > 1 || behind.size() > 1 || crossings[i].more >= apart ||
+        (byZones && zoneOfType(before.front()) != zoneOfType(behind.front())))
       continue;
     const int a = ofTypes[before.front()], b = ofTypes[behind.front()];
     std::replace(ofTypes.begin(), ofTypes.end(), std::max(a, b), std::min(a, b));

@@ -23,8 +23,9 @@ public:
   Regions() = default;
   /// `arcs`: those of placements of interest, for micro-batches of `batch` samples. Two types are
   /// of different regions if what is sent from one to the other takes at least `apart` seconds more
-  /// than arcs contain.
-  Regions(const Evaluator &evaluator, llvm::ArrayRef<StageArc> arcs, int64_t batch, double apart);
+  /// than arcs contain, or if they lie in different zones and `byZones`.
+  Regions(const Evaluator &evaluator, llvm::ArrayRef<StageArc> arcs, MicroBatches samples,
+          double apart, bool byZones);
 
   /// Ascending: the first type of each. One alone is `everywhere`.
   llvm::ArrayRef<int> all() const { return regions; }
@@ -38,6 +39,8 @@ public:
   /// its slowest stage so many at least.
   double moreAcross() const { return more; }
   double slowestAcross() const { return slowest; }
+  /// Zones charge so much at least for an iteration of a placement across regions.
+  Dollars trafficAcross() const { return Dollars(traffic); }
 
 private:
   /// Boundaries of two kinds of stages: seconds that a transfer takes more than arcs contain, and
@@ -45,6 +48,7 @@ private:
   struct Crossing {
     double more = std::numeric_limits<double>::infinity();
     double slowest = std::numeric_limits<double>::infinity();
+    double traffic = std::numeric_limits<double>::infinity(); // dollars of an iteration
     void add(const Crossing &other);
   };
   /// Stages that take slots of the same types are of one kind.
@@ -54,13 +58,14 @@ private:
     explicit Kinds(const SearchSpace &space);
   };
   static std::vector<Crossing> crossings(const Evaluator &evaluator, llvm::ArrayRef<StageArc> arcs,
-                                         int64_t batch, const Kinds &kinds);
-  void join(llvm::ArrayRef<Crossing> crossings, const Kinds &kinds, double apart);
+                                         MicroBatches samples, const Kinds &kinds);
+  void join(const Evaluator &evaluator, llvm::ArrayRef<Crossing> crossings, const Kinds &kinds,
+            double apart, bool byZones);
   int ofKind(llvm::ArrayRef<int> types) const;
 
   std::vector<int> regions = {everywhere};
   std::vector<int> ofTypes, ofOptions; // empty: one region
-  double more = 0, slowest = 0;
+  double more = 0, slowest = 0, traffic = 0;
 };
 
 } // namespace heterplan
