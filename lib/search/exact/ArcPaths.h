@@ -43,6 +43,8 @@ public:
   /// The path of the last `solve`, which made `bounds`.
   ArcPath path(llvm::ArrayRef<StageArc> choices, const Charges &charges,
                const LagrangianBounds &bounds) const;
+  /// Frees the memory of the stages that were listed.
+  void forget() { arcs = {}; }
 
 private:
   struct Arc {

@@ -68,7 +68,7 @@ Lagrangian::Lagrangian(const Evaluator &evaluator, const StageTable &table, bool
       places(evaluator.space), resources(evaluator),
       choices(stageArcs(evaluator, table, wholeModelGroups)), depths(depthsOf(choices)),
       levels(evaluator, resources, batch, depths, options.tuning), timeLimit(infinity),
-      costLimit(infinity), solvedTime(infinity), solvedCost(infinity) {}
+      costLimit(infinity), solvedTime(infinity), solvedCost(infinity), arcPaths(places) {}
 
 /// The least time of a stage that counts in (m−1)·max τ.
 double Lagrangian::paceOf(const StageArc &choice) const {
@@ -105,15 +105,23 @@ void Lagrangian::tighten(double newTimeLimit, double newCostLimit) {
   timeLimit = newTimeLimit;
   costLimit = newCostLimit;
   const bool isFirst = !started;
-  makeLanes();
   if (isFirst)
     startIntervals();
-  for (Interval &interval : intervals)
+  for (size_t i = intervals.size(); i-- > 0;) {
+    Interval &interval = intervals[i];
     interval.forgetLevels();
-  if (isFirst && !isWarm)
-    tightenOneByOne();
-  else
-    tightenTogether(isFirst);
+    if (isFirst && isWarm) // from elsewhere
+      startNear(interval);
+    else if (isFirst && i + 1 < intervals.size() && intervals[i + 1].region == interval.region)
+      // a good start
+      interval.takeMultipliers(intervals[i + 1].time.multipliers,
+                               intervals[i + 1].cost.multipliers);
+    const int steps =
+        isFirst && !isWarm ? options.tuning.ascentSteps : options.tuning.repeatedSteps;
+    improveTime(interval, steps);
+    improveCost(interval, steps);
+    fixChoices(interval);
+  }
   for (const Interval &interval : intervals) {
     bool isWhole = std::isinf(interval.most); // of several that only iterations tell apart
     if (isWhole && !diverged(interval.time.multipliers) && !diverged(interval.cost.multipliers))
@@ -122,51 +130,13 @@ void Lagrangian::tighten(double newTimeLimit, double newCostLimit) {
   }
   dropSolved();
   splitDeciding();
-  arcPaths.clear();
-  inParallel(intervals.size(), options.threads, [&](size_t i) {
-    rankChoices(intervals[i]);
-    intervals[i].time.compress(depths);
-    intervals[i].cost.compress(depths);
-  });
+  arcPaths.forget();
+  for (Interval &interval : intervals) {
+    rankChoices(interval);
+    interval.time.compress(depths);
+    interval.cost.compress(depths);
+  }
   forgetChoices();
-}
-
-/// Makes what each thread has of its own: two at least, for the halves of an interval.
-void Lagrangian::makeLanes() {
-  while (arcPaths.size() < size_t(std::max(options.threads, 2)))
-    arcPaths.emplace_back(places);
-}
-
-/// From the longest slowest stages on: each begins with the multipliers of the one before.
-void Lagrangian::tightenOneByOne() {
-  for (size_t i = intervals.size(); i-- > 0;) {
-    Interval &interval = intervals[i];
-    if (i + 1 < intervals.size() && intervals[i + 1].region == interval.region) // a good start
-      interval.takeMultipliers(intervals[i + 1].time.multipliers,
-                               intervals[i + 1].cost.multipliers);
-    keepPath(improveTime(interval, options.tuning.ascentSteps, /*lane=*/0));
-    keepPath(improveCost(interval, options.tuning.ascentSteps, /*lane=*/0));
-    fixChoices(interval);
-  }
-}
-
-/// Each from multipliers that were good for it, or nearby.
-void Lagrangian::tightenTogether(bool isFirst) {
-  std::vector<std::pair<ArcPath, ArcPath>> paths(intervals.size());
-  const size_t lanes = std::min(intervals.size(), arcPaths.size());
-  inParallel(lanes, options.threads, [&](size_t lane) {
-    for (size_t i = lane; i < intervals.size(); i += lanes) {
-      if (isFirst)
-        startNear(intervals[i]);
-      paths[i].first = improveTime(intervals[i], options.tuning.repeatedSteps, lane);
-      paths[i].second = improveCost(intervals[i], options.tuning.repeatedSteps, lane);
-      fixChoices(intervals[i]);
-    }
-  });
-  for (const auto &[ofTime, ofCost] : reverse(paths)) {
-    keepPath(ofTime);
-    keepPath(ofCost);
-  }
 }
 
 /// Stages take `ratio` times as long there as here, devices are paid for as long.
@@ -321,8 +291,7 @@ Lagrangian::Sharpened Lagrangian::sharpenInterval(Interval &interval, LevelPaths
   if (interval.isSharp)
     return {};
   const double before = interval.time.bound;
-  ArcPaths none(places); // of paths that know no neighbours
-  Ascent ascent = improveTime(interval, stepsToSharpen(interval), own, none);
+  Ascent ascent = improveTime(interval, stepsToSharpen(interval), own);
   interval.time.bound = std::max(before, std::min(interval.time.bound, timeLimit));
   if (!isSolved(interval)) {
     interval.time.atJunctions.compress();

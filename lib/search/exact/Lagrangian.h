@@ -124,18 +124,15 @@ private:
     ArcPath path = {};
     int steps = 0;
   };
-  Ascent improveTime(Interval &interval, int steps, LevelPaths &own, ArcPaths &arcs);
-  ArcPath improveTime(Interval &interval, int steps, size_t lane);
-  ArcPath improveCost(Interval &interval, int steps, size_t lane);
-  void makeLanes();
-  void tightenOneByOne();
-  void tightenTogether(bool isFirst);
+  void improveTime(Interval &interval, int steps);
+  Ascent improveTime(Interval &interval, int steps, LevelPaths &own);
+  void improveCost(Interval &interval, int steps);
   std::vector<Interval *> toSharpen();
   Sharpened sharpenInterval(Interval &interval, LevelPaths &own);
   int stepsToSharpen(const Interval &interval) const;
   template <typename MakeCharges>
   Ascent ascend(const Interval &interval, LagrangianBounds &relaxation, int steps, double goal,
-                double fillTime, LevelPaths &own, ArcPaths &arcs, MakeCharges makeCharges);
+                double fillTime, LevelPaths &own, MakeCharges makeCharges);
   static double boundOf(double least, const std::vector<double> &multipliers);
   std::vector<double> surplus(const ArcPath &path, double fillTime) const;
   double leastOf(const ArcPath &path, bool countsMoney) const;
@@ -171,10 +168,10 @@ private:
   double solvedTime, solvedCost;   // least bounds of the intervals that were dropped
   bool started = false;
   KnownMultipliers known;
-  bool isWarm = false;            // they come from elsewhere
-  std::vector<ArcPaths> arcPaths; // by lane: of a thread
-  std::vector<Path> met;          // good ones, to be taken
-  std::vector<unsigned> seen;     // by choice: the listing that found it last
+  bool isWarm = false; // they come from elsewhere
+  ArcPaths arcPaths;
+  std::vector<Path> met;      // good ones, to be taken
+  std::vector<unsigned> seen; // by choice: the listing that found it last
   unsigned listing = 0;
 };
 

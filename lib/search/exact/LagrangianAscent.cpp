@@ -22,37 +22,33 @@ bool isFree(ArrayRef<double> multipliers) {
 }
 } // namespace
 
-/// Improves the bound on time of an interval without neighbours and levels. Returns the best path
-/// within all limits that it met. `lane`: of this thread.
-ArcPath Lagrangian::improveTime(Interval &interval, int steps, size_t lane) {
-  return improveTime(interval, steps, levels, arcPaths[lane]).path;
+void Lagrangian::improveTime(Interval &interval, int steps) {
+  keepPath(improveTime(interval, steps, levels).path);
 }
 
-Lagrangian::Ascent Lagrangian::improveTime(Interval &interval, int steps, LevelPaths &own,
-                                           ArcPaths &arcs) {
+Lagrangian::Ascent Lagrangian::improveTime(Interval &interval, int steps, LevelPaths &own) {
   const double base = (microBatches - 1) * interval.low + moreAcross(interval);
   bool anyTime = costMatters && !std::isfinite(timeLimit); // the cheapest plans leave devices
   Ascent ascent = ascend(interval, interval.time, anyTime ? 1 : steps, longestOf(interval) - base,
-                         infinity, own, arcs, [&](const std::vector<double> &multipliers) {
+                         infinity, own, [&](const std::vector<double> &multipliers) {
                            return chargesOf(multipliers, 1, /*countsMoney=*/false);
                          });
   interval.time.bound += base;
   return ascent;
 }
 
-/// Improves the bound on cost if it matters; as improveTime.
-ArcPath Lagrangian::improveCost(Interval &interval, int steps, size_t lane) {
+/// Improves the bound on cost if it matters.
+void Lagrangian::improveCost(Interval &interval, int steps) {
   if (!costMatters || interval.leastTime() >= timeLimit || interval.isEmpty())
-    return {};
+    return;
   const auto charges = [&](const std::vector<double> &multipliers) {
     return costCharges(interval, multipliers);
   };
   const double more = costAcross(interval);
-  ArcPath path = ascend(interval, interval.cost, steps, costLimit - more,
-                        fillTime(interval, interval.low), levels, arcPaths[lane], charges)
-                     .path;
+  keepPath(ascend(interval, interval.cost, steps, costLimit - more,
+                  fillTime(interval, interval.low), levels, charges)
+               .path);
   interval.cost.bound += more;
-  return path;
 }
 
 /// Towards `goal`; Σ τ and exposed synchronisation may take `fillTime`. Leaves the best multipliers
@@ -60,7 +56,7 @@ ArcPath Lagrangian::improveCost(Interval &interval, int steps, size_t lane) {
 template <typename MakeCharges>
 Lagrangian::Ascent Lagrangian::ascend(const Interval &interval, LagrangianBounds &relaxation,
                                       int steps, double goal, double fillTime, LevelPaths &own,
-                                      ArcPaths &arcs, MakeCharges makeCharges) {
+                                      MakeCharges makeCharges) {
   // Steps that aim at a goal which bounds can pass get shorter and shorter on the way there. On
   // wide_resnet101 and mixed-64, throughput, this proves a gap of 1 % in 13 s of CPU instead of 24.
   const double aim = std::isfinite(options.gap) ? goal * (1 + options.gap) : goal;
@@ -71,8 +67,9 @@ Lagrangian::Ascent Lagrangian::ascend(const Interval &interval, LagrangianBounds
   const bool hasLevels = !relaxation.junctions.empty();
   if (!hasLevels) {
     const bool countsMoney = makeCharges(relaxation.multipliers).countsMoney;
-    arcs.list(choices, interval.choices, depths, positions,
-              [&](const StageArc &choice) { return countsMoney ? moneyFor(choice, interval) : 0; });
+    arcPaths.list(choices, interval.choices, depths, positions, [&](const StageArc &choice) {
+      return countsMoney ? moneyFor(choice, interval) : 0;
+    });
   }
   SubgradientAscent ascent(relaxation.multipliers, options.tuning);
   for (int step = 0; step < steps; ++step) {
@@ -80,7 +77,7 @@ Lagrangian::Ascent Lagrangian::ascend(const Interval &interval, LagrangianBounds
     const Charges charges = makeCharges(ascent.multipliers);
     auto pays = [&](const StageArc &choice) { return ownCharge(choice, interval, charges); };
     const double least =
-        hasLevels ? own.solve(choices, pays, current) : arcs.solve(charges, current);
+        hasLevels ? own.solve(choices, pays, current) : arcPaths.solve(charges, current);
     current.bound = boundOf(least, ascent.multipliers) + ofBudget * ascent.multipliers[types];
     if (step == 0 && current.bound < 0 &&
         !isFree(ascent.multipliers)) { // of where others were good
@@ -93,7 +90,7 @@ Lagrangian::Ascent Lagrangian::ascend(const Interval &interval, LagrangianBounds
     const bool isOver = ascent.best() >= goal || !std::isfinite(ascent.best());
     const ArcPath path = isOver      ? ArcPath()
                          : hasLevels ? own.path(choices, pays, current)
-                                     : arcs.path(choices, charges, current);
+                                     : arcPaths.path(choices, charges, current);
     if (isBest)
       std::swap(relaxation, current); // what is in the other one is not read again
     if (isOver)

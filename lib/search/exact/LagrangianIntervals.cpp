@@ -3,7 +3,6 @@
 #include "search/exact/Lagrangian.h"
 
 #include "cost/TrafficPrice.h"
-#include "support/Parallel.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -58,7 +57,7 @@ void Lagrangian::dropBeforeIntervals() {
   Interval whole = intervalOf(0, infinity, Regions::everywhere);
   for (double before = infinity; !isSolved(whole) && double(whole.choices.size()) < before;) {
     before = double(whole.choices.size());
-    keepPath(improveTime(whole, options.tuning.repeatedSteps, /*lane=*/0));
+    improveTime(whole, options.tuning.repeatedSteps);
     fixChoices(whole);
   }
   if (isSolved(whole) && !whole.isEmpty())
@@ -175,18 +174,14 @@ void Lagrangian::dropSolved() {
 void Lagrangian::splitDeciding() {
   const size_t most = (costMatters ? 2 : 1) * size_t(options.tuning.mostIntervals);
   while (!intervals.empty() && intervals.size() < most) {
-    const size_t least = deciding();
+    size_t least = deciding();
     Interval upper = intervals[least];
     if (!split(intervals[least], upper))
       return;
-    Interval *halves[] = {&intervals[least], &upper};
-    ArcPath paths[2];
-    inParallel(2, options.threads, [&](size_t i) {
-      paths[i] = improveCost(*halves[i], options.tuning.repeatedSteps, /*lane=*/i);
-      fixChoices(*halves[i]);
-    });
-    for (const ArcPath &path : paths)
-      keepPath(path);
+    for (Interval *half : {&intervals[least], &upper}) {
+      improveCost(*half, options.tuning.repeatedSteps);
+      fixChoices(*half);
+    }
     intervals.insert(intervals.begin() + least + 1, std::move(upper));
     dropSolved();
   }
@@ -215,7 +210,6 @@ bool Lagrangian::splitWide() {
   Interval lower = interval;
   lower.forgetLevels();
   Interval upper = lower;
-  makeLanes();
   if (!split(lower, upper)) // what is known belongs to its levels
     return false;
   for (Interval *half : {&lower, &upper}) {
@@ -252,13 +246,8 @@ bool Lagrangian::split(Interval &interval, Interval &upper) {
   }
   upper.low = interval.high = (interval.low + high) / 2;
   dropChoices(interval);
-  Interval *halves[] = {&interval, &upper};
-  ArcPath paths[2];
-  inParallel(2, options.threads, [&](size_t i) {
-    paths[i] = improveTime(*halves[i], options.tuning.repeatedSteps, /*lane=*/i);
-  });
-  for (const ArcPath &path : paths)
-    keepPath(path);
+  improveTime(interval, options.tuning.repeatedSteps);
+  improveTime(upper, options.tuning.repeatedSteps);
   return true;
 }
 
