@@ -21,8 +21,8 @@ public:
 
   /// All types are one region.
   Regions() = default;
-  /// `arcs`: those of placements of interest, for micro-batches of `batch` samples. Two types are
-  /// of different regions if what is sent from one to the other takes at least `apart` seconds more
+  /// `arcs`: those of placements of interest, for micro-batches of `samples`. Two types are of
+  /// different regions if what is sent from one to the other takes at least `apart` seconds more
   /// than arcs contain, or if they lie in different zones and `byZones`.
   Regions(const Evaluator &evaluator, llvm::ArrayRef<StageArc> arcs, MicroBatches samples,
           double apart, bool byZones);

@@ -5,8 +5,9 @@
 
 namespace heterplan {
 
-/// Whether an operator computes much, little or nothing.
+/// Whether an operator makes a layer of its own, rides on one, or moves nothing.
 enum class OperatorWeight { Heavy, Cheap, View };
+/// The tensors that PyTorch stores for the backward pass.
 enum class KeptTensors {
   Nothing,
   Others,
@@ -16,8 +17,10 @@ enum class KeptTensors {
   InputsAndIndices,
   InputsAndGates
 };
+/// Whether floating operands of an operator get gradients.
 enum class GradientFlow { Gradient, NoGradient };
 
+/// A line of Operators.def, whose head explains the columns.
 struct OperatorEntry {
   const char *domain;
   const char *name;

@@ -1,8 +1,8 @@
 #include "search/jobs/policy/Insertion.h"
 
-#include "search/jobs/Random.h"
 #include "search/jobs/policy/PrimalDual.h"
 #include "search/jobs/policy/SlotPolicy.h"
+#include "support/Random.h"
 
 #include "llvm/ADT/STLExtras.h"
 

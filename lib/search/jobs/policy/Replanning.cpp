@@ -1,7 +1,7 @@
 #include "search/jobs/policy/Replanning.h"
 
-#include "search/jobs/Random.h"
 #include "search/jobs/policy/PrimalDual.h"
+#include "support/Random.h"
 
 #include "llvm/ADT/STLExtras.h"
 

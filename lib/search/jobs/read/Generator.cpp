@@ -1,6 +1,6 @@
 #include "search/jobs/read/Generator.h"
 
-#include "search/jobs/Random.h"
+#include "support/Random.h"
 
 #include <algorithm>
 #include <cmath>

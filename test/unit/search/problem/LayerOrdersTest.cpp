@@ -125,11 +125,11 @@ TEST(LayerOrders, PutsBranchesBehindEachOther) {
   const LayerGraph graph = towers(4, 8);
   const auto found = narrowOrder(problemOf(graph));
   ASSERT_TRUE(found);
-  for (size_t i = 1; i + 1 < (*found).size(); ++i)
+  for (size_t i = 1; i + 1 < found->size(); ++i)
     if (i % 8 != 0) {
       EXPECT_EQ((*found)[i + 1], (*found)[i] + 4) << i;
     }
-  EXPECT_FALSE(narrowOrder(problemOf(permuted(graph, (*found))))) << "it is narrow already";
+  EXPECT_FALSE(narrowOrder(problemOf(permuted(graph, *found)))) << "it is narrow already";
 }
 
 TEST(LayerOrders, KeepsLayersTogetherThatNoCutMayPart) {
@@ -139,7 +139,7 @@ TEST(LayerOrders, KeepsLayersTogetherThatNoCutMayPart) {
   problem.request.colocations = {{"l8", "l9"}};
   const auto found = narrowOrder(problem);
   ASSERT_TRUE(found);
-  const auto place = [&](int layer) { return llvm::find((*found), layer) - (*found).begin(); };
+  const auto place = [&](int layer) { return llvm::find(*found, layer) - found->begin(); };
   EXPECT_EQ(place(5), place(4) + 1);
   EXPECT_EQ(place(9), place(8) + 1);
 }
@@ -149,8 +149,8 @@ TEST(LayerOrders, KeepsTheFirstUserOfATiedParameterFirst) {
   graph.layers[2].parameters = graph.layers[11].parameters = {"w"}; // of both branches
   const auto found = narrowOrder(problemOf(graph));
   ASSERT_TRUE(found);
-  EXPECT_LT(llvm::find((*found), 2), llvm::find((*found), 11));
-  EXPECT_EQ((*found).back(), 13);
+  EXPECT_LT(llvm::find(*found, 2), llvm::find(*found, 11));
+  EXPECT_EQ(found->back(), 13);
 }
 
 TEST(LayerOrders, IsNearlyAsNarrowAsTheBestOfAllOrders) {

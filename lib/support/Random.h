@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace heterplan::jobs {
+namespace heterplan {
 
 /// The next number of splitmix64 (Steele et al., OOPSLA 2014); `state` is the seed at first.
 inline uint64_t nextRandom(uint64_t &state) {
@@ -13,4 +13,4 @@ inline uint64_t nextRandom(uint64_t &state) {
   return value ^ (value >> 31);
 }
 
-} // namespace heterplan::jobs
+} // namespace heterplan
