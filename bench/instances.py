@@ -148,13 +148,18 @@ def towers(branches: int, depth: int, by_level: bool) -> dict[str, Any]:
     return {"model": "towers", "layers": layers, "tensors": tensors}
 
 
-def orders(folder: Path) -> list[Workload]:
-    pool = written(folder, "orders.yaml", {
+def two_types(folder: Path) -> Path:
+    """Four A100 and four V100 in nodes of their own."""
+    return written(folder, "orders.yaml", {
         "name": "orders",
         "device_types": {kind: {"catalogue": TYPES[kind]} for kind in ("a100", "v100")},
         "nodes": [{"name": kind, "count": 4, "devices": {kind: 1}} for kind in ("a100", "v100")],
         "network": "ethernet-25g",
     })  # fmt: skip
+
+
+def orders(folder: Path) -> list[Workload]:
+    pool = two_types(folder)
     found = []
     for branches, depth in ((4, 8), (8, 8), (16, 4)):
         for by_level in (True, False):
@@ -246,13 +251,8 @@ def cells(count: int) -> Branched:
 
 
 def more_orders(folder: Path) -> list[Workload]:
-    """Each model level by level and branch by branch, in the order of its file and in the better of two orders."""
-    pool = written(folder, "more-orders.yaml", {
-        "name": "orders",
-        "device_types": {kind: {"catalogue": TYPES[kind]} for kind in ("a100", "v100")},
-        "nodes": [{"name": kind, "count": 4, "devices": {kind: 1}} for kind in ("a100", "v100")],
-        "network": "ethernet-25g",
-    })  # fmt: skip
+    """Each model level by level and branch by branch, in the order of its file and in the one that `compile` chooses."""
+    pool = two_types(folder)
     models = [series_parallel(60, seed) for seed in range(3)] + [series_parallel(200, 0), inception(9), cells(8)]
     return [
         work
@@ -293,7 +293,10 @@ def tables(folder: Path) -> list[Workload]:
     return found
 
 
-LISTS = {"nodes-1": nodes, "zones-1": zones, "steady-1": steady, "shares-1": shares, "orders-1": orders, "tables-1": tables, "orders-2": more_orders}
+LISTS = {
+    "nodes-1": nodes, "zones-1": zones, "steady-1": steady, "shares-1": shares, "orders-1": orders, "tables-1": tables,
+    "orders-2": more_orders,
+}  # fmt: skip
 
 
 def limits_of(goal: str, fastest: dict[str, Any]) -> tuple[str, ...]:
