@@ -1,6 +1,7 @@
 #include "search/exact/LabelSearch.h"
 
 #include "cost/TrafficPrice.h"
+#include "search/exact/ProofProgress.h"
 #include "search/placement/SearchBudget.h"
 
 #include <algorithm>
@@ -275,14 +276,19 @@ std::vector<double> LabelSearch::boundsAlong(const Placement &placement) {
 }
 
 /// Labels grow and bounds are sharpened by turns, which get longer, until the proof or the end of
-/// all work. Labels go on if two turns in a row are likely to end the proof.
+/// all work, or until the rest of it promises too little. Labels go on if two turns in a row are
+/// likely to end the proof.
 void LabelSearch::prove() {
   constexpr double growth = 1.5;
   const bool sharpens = options.uses(Method::LevelBounds);
   double turn = options.tuning.firstTurn;
+  ProofProgress progress(options.tuning.proofWindow);
   for (bool ofLabels = true; isOpen() && !isOver();) {
-    const double before = open.top().first;
-    const double end = std::min(1.0, double(work()) / double(options.workLimit) + turn);
+    const double before = open.top().first, share = double(work()) / double(options.workLimit);
+    progress.add(share, before);
+    if (progress.promised(cutoff()) < options.tuning.worthProving)
+      break;
+    const double end = std::min(1.0, share + turn);
     ofLabels ? bestFirst(end) : sharpen(end);
     const bool endsSoon = ofLabels && isOpen() && 2 * open.top().first - before >= cutoff();
     if (!ofLabels)

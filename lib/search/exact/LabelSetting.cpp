@@ -48,9 +48,9 @@ std::optional<Placement> overAllCuts(Evaluator &evaluator, const SearchOptions &
   return isBetter ? better.placement : std::nullopt;
 }
 
-/// Improves `placement` over all cuts: with as many micro-batches as it has, and then with the next
-/// larger and smaller numbers, until two in a row are no better. All of them together would take
-/// too many stages or too long.
+/// Improves `placement` over all cuts: with as many micro-batches as it has, and if that gains
+/// something, with the next larger and smaller numbers, until two in a row are no better. All of
+/// them together would take too many stages or too long.
 Placement climbedOverAllCuts(Evaluator &evaluator, const SearchOptions &options,
                              Placement placement) {
   const SearchSpace &space = evaluator.space;
@@ -63,7 +63,8 @@ Placement climbedOverAllCuts(Evaluator &evaluator, const SearchOptions &options,
       placement = std::move(*better);
     return better.has_value();
   };
-  improves(placement.microBatches);
+  if (!improves(placement.microBatches))
+    return placement;
   for (int step : {1, -1}) {
     auto number = lower_bound(numbers, placement.microBatches) - numbers.begin();
     int worse = 0;
@@ -71,31 +72,6 @@ Placement climbedOverAllCuts(Evaluator &evaluator, const SearchOptions &options,
       worse = improves(numbers[size_t(number)]) ? 0 : worse + 1;
   }
   return placement;
-}
-
-/// From what the search over `few` cuts found, until no cut near those of the plan is better.
-Expected<Solution> refine(Evaluator &evaluator, const SearchOptions &options,
-                          const LabelSearch &coarse, ArrayRef<int> few, Solution solution) {
-  const std::vector<int> &all = evaluator.space.positions;
-  const Problem &problem = evaluator.problem;
-  size_t cuts = few.size();
-  while (solution.placement) {
-    solution.placement = climbedOverAllCuts(evaluator, options, std::move(*solution.placement));
-    Evaluator near(problem, cutsNear(*solution.placement, few, all));
-    shareTimes(near, evaluator);
-    double before = near.evaluate(*solution.placement)->objective;
-    LabelSearch search(near, options);
-    search.startFrom(coarse);
-    Solution better = search.runFrom(solution.placement);
-    if (Error error = near.takeError())
-      return error;
-    cuts = near.space.positions.size();
-    solution = std::move(better);
-    if (!solution.placement || near.evaluate(*solution.placement)->objective >= before)
-      break;
-  }
-  solution.leftOut.push_back(cutsLeftOut(evaluator, cuts));
-  return solution;
 }
 
 /// The plan of a brief search over `few` cuts, improved step by step among cuts near its own: one
@@ -113,6 +89,37 @@ Expected<std::optional<Placement>> improved(Evaluator &evaluator, const SearchOp
   if (Error error = near.takeError())
     return error;
   return placement;
+}
+
+/// From what the search over `few` cuts found, until no cut near those of the plan is better.
+Expected<Solution> refine(Evaluator &evaluator, const SearchOptions &options,
+                          const SearchOptions &brief, const LabelSearch &coarse, ArrayRef<int> few,
+                          Solution solution) {
+  const std::vector<int> &all = evaluator.space.positions;
+  const Problem &problem = evaluator.problem;
+  size_t cuts = few.size();
+  SearchOptions climbing = brief;
+  climbing.without.push_back(Method::Beam); // there is a plan
+  while (solution.placement) {
+    auto start = improved(evaluator, brief, few, std::move(solution.placement));
+    if (!start)
+      return start.takeError();
+    solution.placement = climbedOverAllCuts(evaluator, climbing, std::move(**start));
+    Evaluator near(problem, cutsNear(*solution.placement, few, all));
+    shareTimes(near, evaluator);
+    double before = near.evaluate(*solution.placement)->objective;
+    LabelSearch search(near, options);
+    search.startFrom(coarse);
+    Solution better = search.runFrom(solution.placement);
+    if (Error error = near.takeError())
+      return error;
+    cuts = near.space.positions.size();
+    solution = std::move(better);
+    if (!solution.placement || near.evaluate(*solution.placement)->objective >= before)
+      break;
+  }
+  solution.leftOut.push_back(cutsLeftOut(evaluator, cuts));
+  return solution;
 }
 
 /// The plan from which `search`, over all cuts, begins: `placement` of a brief search over `few`
@@ -179,10 +186,8 @@ Expected<Solution> LabelSetting::run(Evaluator &evaluator, const SearchOptions &
     return LabelSearch(evaluator, options).run();
   const bool isWhole = options.firstLook || allFit(evaluator.space, options);
   SearchOptions brief = options;
-  if (isWhole) {
-    brief.workLimit = int64_t(double(brief.workLimit) * options.tuning.briefShare);
-    brief.without.push_back(Method::LevelBounds); // of use to a proof alone
-  }
+  brief.workLimit = int64_t(double(brief.workLimit) * options.tuning.briefShare);
+  brief.without.push_back(Method::LevelBounds); // of use to a proof alone
   Evaluator narrow(evaluator.problem, few);
   shareTimes(narrow, evaluator);
   SearchOptions quick = brief;
@@ -192,6 +197,8 @@ Expected<Solution> LabelSetting::run(Evaluator &evaluator, const SearchOptions &
     quick.gap = std::max(quick.gap, options.lookGap);
   LabelSearch coarse(narrow, quick);
   Solution found = coarse.run();
+  if (!isWhole && !found.placement && !isProof(found.termination))
+    found = LabelSearch(narrow, options).run(); // the first plan may take all work
   coarse.forgetCases();
   if (Error error = narrow.takeError())
     return error;
@@ -201,7 +208,7 @@ Expected<Solution> LabelSetting::run(Evaluator &evaluator, const SearchOptions &
     return found;
   }
   if (!isWhole)
-    return refine(evaluator, options, coarse, few, std::move(found));
+    return refine(evaluator, options, brief, coarse, few, std::move(found));
   return searchAll(evaluator, options, brief, coarse, few, found.placement);
 }
 
