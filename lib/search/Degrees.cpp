@@ -1,5 +1,7 @@
 #include "search/Degrees.h"
 
+#include "support/Parallel.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -37,6 +39,8 @@ public:
     work += outcome.work;
     if (outcome.plan)
       addBound(outcome.plan->lowerBound);
+    else if (outcome.bound)
+      addBound(*outcome.bound);
     else
       isBounded &= outcome.isProven();
     if (!best || isBetter(outcome, best->outcome))
@@ -68,7 +72,7 @@ private:
   }
 
   void addBound(double own) {
-    isBounded &= own > 0;
+    isBounded &= own > 0 && std::isfinite(own);
     bound = bound == 0 || isBetterValue(own, bound) ? own : bound;
   }
 
@@ -90,60 +94,80 @@ private:
 };
 
 /// The parts of the time that is left for a first look, and for the first of several whole
-/// searches. With 0.8 in place of 0.6, the gaps of 26 rows after 1 s have the same mean.
-constexpr double lookShare = 0.06, firstShare = 0.6;
+/// searches.
+constexpr double lookShare = 0.06, firstShare = 0.8;
 
 class DegreeSearches {
 public:
-  DegreeSearches(Objective objective, const Deadline &deadline, const std::atomic<bool> *stop,
-                 DegreeSearch search)
-      : isBetter(objective), all(objective), deadline(deadline), stop(stop), search(search) {}
+  DegreeSearches(const DegreeLimits &limits, DegreeSearch search)
+      : isBetter(limits.objective), all(limits.objective), limits(limits), search(search) {}
 
-  /// Looks at `degree`, which leaves it to a whole search unless it is ended.
-  Error look(size_t degree) {
-    if (stopped()) {
-      addWaiting(degree, std::nullopt);
+  /// Looks at the degrees from `begin` to `end`, which leaves them to whole searches unless they
+  /// are ended.
+  Error look(size_t begin, size_t end) {
+    std::vector<size_t> degrees;
+    for (size_t degree = begin; degree < end; ++degree)
+      degrees.push_back(degree);
+    std::vector<Look> looks(degrees.size());
+    const std::optional<double> toBeat = bestSoFar();
+    Error failure = searchTogether(degrees, [&](size_t i, int threads) -> Error {
+      Look &own = looks[i];
+      if (stopped())
+        return Error::success();
+      const Deadline until = limits.deadline.part(lookShare);
+      auto outcome = search(degrees[i], {until, toBeat, /*firstLook=*/true, threads});
+      if (!outcome)
+        return outcome.takeError();
+      own.isDone = true;
+      own.isCut = until.isLimited() && until.passed();
+      own.outcome = std::move(*outcome);
       return Error::success();
-    }
-    const Deadline until = deadline.part(lookShare);
-    auto outcome = search(degree, {until, bestSoFar(), /*firstLook=*/true});
-    if (!outcome)
-      return outcome.takeError();
-    if (!*outcome)
-      return Error::success();
-    const std::optional<Plan> &plan = (*outcome)->plan;
-    if (!(*outcome)->isFirstLook && !(until.isLimited() && until.passed()))
-      all.add(degree, std::move(**outcome));
-    else
-      addWaiting(degree, plan ? std::optional(plan->objectiveValue) : std::nullopt);
+    });
+    if (failure)
+      return failure;
+    for (size_t i = 0; i < looks.size(); ++i)
+      add(degrees[i], std::move(looks[i]));
     return Error::success();
   }
 
-  void addWaiting(size_t degree, std::optional<double> value) {
-    waiting.push_back({degree, value});
-  }
-
-  /// Searches the degrees that wait, those with the best plans first.
+  /// Searches the degrees that wait: one with a better plan than the best so far alone, the others
+  /// side by side.
   Error searchWaiting() {
     stable_sort(waiting,
                 [&](const Waiting &a, const Waiting &b) { return isBetter(a.value, b.value); });
-    for (size_t next = 0; next < waiting.size() && (all.isEmpty() || !stopped()); ++next) {
-      const size_t left = waiting.size() - next;
-      const double share = next == 0 && left > 1 ? firstShare : 1 / double(left);
-      if (Error error = searchWhole(waiting[next].degree, share))
+    while (!waiting.empty() && (all.isEmpty() || !stopped())) {
+      const bool isAlone = !all.toBeat() || isBetter(waiting.front().value, all.toBeat());
+      std::vector<size_t> next;
+      for (const Waiting &each : ArrayRef(waiting).take_front(isAlone ? 1 : waiting.size()))
+        next.push_back(each.degree);
+      waiting.erase(waiting.begin(), waiting.begin() + ptrdiff_t(next.size()));
+      if (Error error = searchWhole(next, !waiting.empty()))
         return error;
     }
-    waiting.clear();
     return Error::success();
   }
 
-  /// Searches all plans of `degree` in this share of the time that is left.
-  Error searchWhole(size_t degree, double share = firstShare) {
-    auto outcome = search(degree, {deadline.part(share), all.toBeat()});
-    if (!outcome)
-      return outcome.takeError();
-    if (*outcome)
-      all.add(degree, std::move(**outcome));
+  /// Searches all plans of each of `degrees`. `others`: whether more degrees wait.
+  Error searchWhole(ArrayRef<size_t> degrees, bool others) {
+    std::vector<std::optional<SearchOutcome>> outcomes(degrees.size());
+    const std::optional<double> toBeat = all.toBeat();
+    const size_t lanes = std::min(degrees.size(), size_t(limits.threads));
+    Error failure = searchTogether(degrees, [&](size_t i, int threads) -> Error {
+      if (i > 0 && stopped())
+        return Error::success();
+      const double share = others ? firstShare : double(lanes) / double(degrees.size() - i);
+      auto outcome = search(degrees[i], {limits.deadline.part(std::min(share, 1.0)), toBeat,
+                                         /*firstLook=*/false, threads});
+      if (!outcome)
+        return outcome.takeError();
+      outcomes[i] = std::move(*outcome);
+      return Error::success();
+    });
+    if (failure)
+      return failure;
+    for (size_t i = 0; i < degrees.size(); ++i)
+      if (outcomes[i])
+        all.add(degrees[i], std::move(*outcomes[i]));
     return Error::success();
   }
 
@@ -154,8 +178,43 @@ private:
     size_t degree;
     std::optional<double> value; // of the plan that a first look found
   };
+  struct Look {
+    bool isDone = false, isCut = false; // by its part of the time
+    std::optional<SearchOutcome> outcome;
+  };
 
-  bool stopped() const { return stop && *stop; }
+  bool stopped() const { return limits.stop && *limits.stop; }
+
+  /// Calls `work` for the index of each of `degrees` and its number of threads. Returns the failure
+  /// of the first one that fails.
+  Error searchTogether(ArrayRef<size_t> degrees, function_ref<Error(size_t, int)> work) {
+    const int threads = std::max(1, limits.threads / std::max(1, int(degrees.size())));
+    std::vector<std::optional<Error>> failures(degrees.size());
+    inParallel(degrees.size(), limits.threads,
+               [&](size_t i) { failures[i].emplace(work(i, threads)); });
+    Error first = Error::success();
+    for (std::optional<Error> &failure : failures) {
+      if (!first) // Error's bool is true when it holds a failure
+        first = std::move(*failure);
+      else
+        consumeError(std::move(*failure));
+    }
+    return first;
+  }
+
+  void add(size_t degree, Look look) {
+    if (!look.isDone) {
+      waiting.push_back({degree, std::nullopt});
+      return;
+    }
+    if (!look.outcome)
+      return;
+    const std::optional<Plan> &plan = look.outcome->plan;
+    if (!look.outcome->isFirstLook && !look.isCut)
+      all.add(degree, std::move(*look.outcome));
+    else
+      waiting.push_back({degree, plan ? std::optional(plan->objectiveValue) : std::nullopt});
+  }
 
   /// The best value that a whole search or a first look has found.
   std::optional<double> bestSoFar() const {
@@ -169,25 +228,22 @@ private:
   IsBetter isBetter;
   AllDegrees all;
   std::vector<Waiting> waiting;
-  Deadline deadline;
-  const std::atomic<bool> *stop;
+  const DegreeLimits &limits;
   DegreeSearch search;
 };
 
 } // namespace
 
-Expected<BestDegree> bestOfDegrees(size_t degrees, bool firstIsWhole, Objective objective,
-                                   const Deadline &deadline, const std::atomic<bool> *stop,
+Expected<BestDegree> bestOfDegrees(size_t degrees, bool firstIsWhole, const DegreeLimits &limits,
                                    DegreeSearch search) {
-  DegreeSearches searches(objective, deadline, stop, search);
-  if (firstIsWhole)
-    if (Error error = searches.searchWhole(0))
-      return error;
-  for (size_t degree = firstIsWhole ? 1 : 0; degree < degrees; ++degree)
-    if (Error error = searches.look(degree))
-      return error;
-  if (Error error = searches.searchWaiting())
-    return error;
+  DegreeSearches searches(limits, search);
+  Error failure = firstIsWhole ? searches.searchWhole({0}, degrees > 1) : searches.look(0, 1);
+  if (!failure)
+    failure = searches.look(1, degrees);
+  if (!failure)
+    failure = searches.searchWaiting();
+  if (failure)
+    return failure;
   return searches.take();
 }
 

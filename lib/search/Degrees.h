@@ -20,19 +20,27 @@ struct DegreeEffort {
   Deadline deadline;
   std::optional<double> toBeat;
   bool firstLook = false;
+  int threads = 1;
 };
-/// Searches with a degree. Returns nothing if there are no plans of the degree, as where no node
-/// has enough devices.
+/// Searches with a degree, each degree on one thread at a time. Returns nothing if there are no
+/// plans of the degree, as where no node has enough devices.
 using DegreeSearch = llvm::function_ref<llvm::Expected<std::optional<SearchOutcome>>(
     size_t degree, const DegreeEffort &effort)>;
 
-/// Searches with `degrees` degrees, one after another: after a first look at each, that with the
-/// best plan so far comes first, and the others have to beat its plan. `firstIsWhole`: the first
-/// one is searched before all others, without a first look. `stop`, which may be null, ends the
-/// searches; what was not searched is not proven. Fails as `search` does, which must return an
+/// The limits that all searches of bestOfDegrees() share.
+struct DegreeLimits {
+  Objective objective;
+  Deadline deadline;
+  const std::atomic<bool> *stop = nullptr; // ends the searches; may be null
+  int threads = 1;                         // the result does not depend on it
+};
+
+/// Searches with `degrees` degrees. After a first look at each, that with the best plan so far
+/// comes first. The others only have to prove that they have no better plan, side by side.
+/// `firstIsWhole`: the first degree is searched before all others, without a first look. Nothing
+/// is proven about a degree that was not searched. Fails as `search` does, which must return an
 /// outcome for one degree at least.
-llvm::Expected<BestDegree> bestOfDegrees(size_t degrees, bool firstIsWhole, Objective objective,
-                                         const Deadline &deadline, const std::atomic<bool> *stop,
-                                         DegreeSearch search);
+llvm::Expected<BestDegree> bestOfDegrees(size_t degrees, bool firstIsWhole,
+                                         const DegreeLimits &limits, DegreeSearch search);
 
 } // namespace heterplan

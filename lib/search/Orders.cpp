@@ -27,8 +27,10 @@ LayerGraph inOrder(const LayerGraph &graph, ArrayRef<int> order) {
 /// The searches for plans of a problem in several orders.
 class OrderSearches {
 public:
-  OrderSearches(const Problem &given, StringRef strategy, const SearchOptions &options)
-      : given(given), strategy(strategy), options(options) {}
+  OrderSearches(const Problem &given, StringRef strategy, const SearchOptions &common)
+      : given(given), strategy(strategy), options(common) {
+    options.memory = nullptr; // of one problem
+  }
 
   Expected<BestOrder> run(const LayerOrders &orders, const std::vector<int> &narrowest) {
     if (Error error = lookAtOthers(orders, narrowest))
@@ -48,7 +50,7 @@ private:
 
   const Problem &given;
   StringRef strategy;
-  const SearchOptions &options;
+  SearchOptions options;
   std::optional<Look> best;
   int looksThatHelped = 0;
   int64_t work = 0;

@@ -4,6 +4,7 @@
 #include "search/Comparison.h"
 #include "search/burst/Burst.h"
 #include "search/placement/PlanBuilder.h"
+#include "search/placement/SearchMemory.h"
 #include "search/placement/Strategy.h"
 #include "search/provision/Rounding.h"
 #include "support/Suggestion.h"
@@ -70,6 +71,14 @@ Expected<size_t> strategyIndex(StringRef name) {
              .note({}, "accepted are " + accepted)
          << "no strategy is called '" << name << "'" << didYouMean(name, names);
 }
+/// SearchOutcome::bound of a search that has found no plan.
+std::optional<double> boundWithoutPlan(const Request &request, const Solution &solution,
+                                       const SearchOptions &options) {
+  if (!options.toBeat || !solution.bound || *solution.bound <= 0 || isProof(solution.termination))
+    return std::nullopt;
+  return objectiveOf(request, std::min(*solution.bound, objectiveOf(request, *options.toBeat)));
+}
+
 /// By strategy `index`, of infos.
 Expected<SearchOutcome> searchPlacements(const Problem &problem, size_t index,
                                          const SearchOptions &options) {
@@ -78,7 +87,9 @@ Expected<SearchOutcome> searchPlacements(const Problem &problem, size_t index,
     return Diagnostic(Diag::NotSupported, {"", 0, 0, "rounding"})
            << "sizes are not rounded within a limit on the cost of an iteration or of samples";
   const Strategy &strategy = strategyTable[index];
-  Evaluator evaluator(problem, strategy.cuts(problem));
+  SearchMemory own;
+  SearchMemory &memory = options.memory ? *options.memory : own;
+  Evaluator &evaluator = memory.evaluatorOf(problem, strategy.cuts(problem));
   Expected<Solution> solution = strategy.run(evaluator, options);
   if (Error error = evaluator.takeError()) {
     if (!solution)
@@ -92,8 +103,10 @@ Expected<SearchOutcome> searchPlacements(const Problem &problem, size_t index,
   outcome.isFirstLook = solution->isFirstLook;
   outcome.space =
       evaluator.space.searched(solution->leftOut, solution->termination == Termination::Infeasible);
-  if (!solution->placement)
+  if (!solution->placement) {
+    outcome.bound = boundWithoutPlan(problem.request, *solution, options);
     return outcome;
+  }
   solution->placement =
       evaluator.simplifyModes(evaluator.shareNodes(std::move(*solution->placement)));
   std::optional<Rounding> rounding = roundSizes(evaluator, options, *solution->placement);
@@ -148,9 +161,11 @@ Expected<SearchOutcome> search(const Problem &problem, StringRef name,
   std::atomic<int64_t> work = 0;
   SearchOptions counting = options;
   counting.work = &work;
+  SearchOptions forCopies = counting; // of the problem
+  forCopies.memory = nullptr;
   Expected<SearchOutcome> outcome =
-      problem.request.schedule == ScheduleChoice::Burst ? searchBurst(problem, name, counting)
-      : comparesBursts(problem.request)                 ? compareWithBursts(problem, name, counting)
+      problem.request.schedule == ScheduleChoice::Burst ? searchBurst(problem, name, forCopies)
+      : comparesBursts(problem.request) ? compareWithBursts(problem, name, forCopies)
                                         : searchPlacements(problem, *index, counting);
   if (options.work)
     options.work->fetch_add(work, std::memory_order_relaxed);

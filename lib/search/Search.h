@@ -35,6 +35,8 @@ struct MethodInfo {
 /// The lines of Methods.def, in order.
 llvm::ArrayRef<MethodInfo> methods();
 
+class SearchMemory;
+
 struct SearchOptions {
   uint64_t seed = 0;
   /// Limit of the deterministic work counter (stages priced), the same on every machine.
@@ -43,6 +45,8 @@ struct SearchOptions {
   Deadline deadline;
   /// The counter to which searches add their work; may be null.
   std::atomic<int64_t> *work = nullptr;
+  /// The memory of earlier searches of the same problem, for one search at a time; may be null.
+  SearchMemory *memory = nullptr;
   /// Set by another thread: end soon, with the best plan so far and its bound.
   const std::atomic<bool> *stop = nullptr;
   /// `auto` ends when the gap is at most this; infinite: with any plan.
@@ -94,6 +98,9 @@ struct SearchOutcome {
   SearchedSpace space;      // what a proof is about
   int64_t work = 0;         // of the search, as SearchOptions::workLimit counts it
   bool isFirstLook = false; // a whole search may find more (SearchOptions::firstLook)
+  /// If there is no plan but SearchOptions::toBeat: a bound on Plan::objectiveValue of all plans,
+  /// at best the value to beat. None: nothing is proven, or that there is no plan.
+  std::optional<double> bound = std::nullopt;
 };
 
 struct StrategyInfo {

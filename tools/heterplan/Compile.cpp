@@ -5,6 +5,7 @@
 #include "Commands.h"
 #include "CompileSearch.h"
 #include "CompileText.h"
+#include "DegreePlanning.h"
 #include "InfeasibleText.h"
 #include "OptionChoices.h"
 #include "Options.h"
@@ -14,8 +15,6 @@
 #include "ProfileText.h"
 #include "TensorParallel.h"
 
-#include "search/Degrees.h"
-#include "search/LimitShares.h"
 #include "search/Orders.h"
 #include "search/Pareto.h"
 #include "search/explain/Explain.h"
@@ -59,28 +58,6 @@ std::atomic<bool> interrupted;
 void interrupt(int signal) {
   interrupted = true;
   std::signal(signal, SIG_DFL);
-}
-
-/// The best so far, which strategies tell as a time where the throughput is wanted.
-std::string bestText(const Request &request, double best) {
-  if (!std::isfinite(best) || best <= 0)
-    return "no plan yet";
-  bool maximise = request.objective == Objective::Throughput;
-  return objectiveText(request.objective,
-                       maximise ? double(request.globalBatch.value()) / best : best);
-}
-
-/// The end of all searches of a command that has to end at `command`: the plan is still to be
-/// written.
-Deadline deadlineOfSearches(const Deadline &command, const Problem &problem) {
-  if (!command.isLimited())
-    return command;
-  int64_t devices = 0;
-  for (int type = 0; type < int(problem.cluster.types.size()); ++type)
-    devices += problem.availableDevices(type);
-  const Seconds limit = command.limit();
-  return Deadline::after(
-      limit - secondsBesideSearch(limit, limit - command.left(), secondsToWrite(devices)));
 }
 
 /// The order of the layers that is asked for. Strategies other than `auto` keep the given one,
@@ -303,99 +280,6 @@ Expected<ExitStatus> compileParetoFront(const Inputs &inputs, const CompileOptio
   return exitDone;
 }
 
-/// The inputs with one degree of tensor parallelism, or with all degrees of a layers file, and the
-/// options that state it.
-struct OfDegree {
-  CompileOptions options;
-  Inputs inputs;
-};
-
-constexpr int anyDegree = 0; // of those of a layers file, for each stage
-
-Expected<OfDegree> ofDegree(CompileOptions options, const PlanningSources &sources, int degree) {
-  options.tensorParallel = degree == anyDegree ? "" : std::to_string(degree);
-  Expected<Inputs> inputs = planningInputsOf(options, sources);
-  if (!inputs)
-    return inputs.takeError();
-  return OfDegree{std::move(options), std::move(*inputs)};
-}
-
-/// Plans with one degree after another. The first one, which may be `anyDegree`, must work. A model
-/// or a cluster may have no other.
-class DegreePlanning {
-public:
-  DegreePlanning(const CompileOptions &options, PlanningSources sources, std::vector<int> degrees)
-      : options(options), sources(std::move(sources)), degrees(std::move(degrees)) {}
-
-  Expected<ExitStatus> run() {
-    Expected<OfDegree> known = ofDegree(options, sources, degrees.front());
-    if (!known)
-      return known.takeError();
-    const Deadline deadline =
-        deadlineOfSearches(known->inputs.searching.deadline, known->inputs.problem);
-    mostWork = known->inputs.searching.workLimit;
-    tried.resize(degrees.size());
-    tried.front() = std::move(*known);
-    auto searchOne = [&](size_t degree, const DegreeEffort &effort) {
-      return planOne(degree, effort);
-    };
-    Expected<BestDegree> best =
-        bestOfDegrees(degrees.size(), beginsWithAny(), sources.request.objective, deadline,
-                      &interrupted, searchOne);
-    if (!best)
-      return best.takeError();
-    auto &[own, inputs] = *tried[best->index];
-    SearchOutcome &outcome = best->outcome;
-    if (!outcome.plan && interrupted)
-      return interruptedEarly();
-    if (!outcome.plan)
-      return reportInfeasible(inputs, own, outcome.work, &outcome);
-    return finish(*outcome.plan, inputs, own);
-  }
-
-private:
-  /// The share of the work for one degree after a search of all degrees.
-  static constexpr double shareOfOne = 0.25;
-
-  bool beginsWithAny() const { return degrees.front() == anyDegree; }
-
-  Expected<std::optional<SearchOutcome>> planOne(size_t index, const DegreeEffort &effort) {
-    if (!tried[index] && !mayHave(index))
-      return std::nullopt;
-    OfDegree &own = *tried[index];
-    SearchOptions &searching = own.inputs.searching;
-    searching.deadline = effort.deadline;
-    searching.toBeat = effort.toBeat;
-    searching.firstLook = effort.firstLook;
-    searching.workLimit = mostWork;
-    if (beginsWithAny() && degrees[index] != anyDegree)
-      searching.workLimit = int64_t(double(mostWork) * shareOfOne);
-    Expected<BestOrder> found = plan(own.inputs, own.options, OrderChoice::Given);
-    searching.firstLook = false;
-    if (!found)
-      return found.takeError();
-    return std::optional(std::move(found->outcome));
-  }
-
-  /// Reads the inputs with a degree. Says why, and returns false, if it has no plans.
-  bool mayHave(size_t index) {
-    Expected<OfDegree> next = ofDegree(options, sources, degrees[index]);
-    if (next) {
-      tried[index] = std::move(*next);
-      return true;
-    }
-    errs() << "note: no plans of " << degrees[index]
-           << " devices that share layers: " << toText(next.takeError()) << '\n';
-    return false;
-  }
-
-  const CompileOptions &options;
-  PlanningSources sources;
-  std::vector<int> degrees;
-  std::vector<std::optional<OfDegree>> tried; // by degree
-  int64_t mostWork = 0;                       // of a search
-};
-
 /// Puts the layers into the narrow order.
 Error reorder(Problem &problem) {
   if (!mayReorder(problem))
@@ -436,7 +320,7 @@ std::vector<int> degreesFor(const LayerGraph &layers, const Cluster &cluster) {
 }
 
 /// The best plan of all degrees; the model is read once, and the time limit is for all of them.
-Expected<ExitStatus> compileAnyDegree(const CompileOptions &options) {
+Expected<ExitStatus> compileAnyDegree(const CompileOptions &options, OrderChoice order) {
   if (Error error = checkBesideShards(options))
     return error;
   Expected<Cluster> cluster = readWholeCluster(options.costs.cluster);
@@ -448,9 +332,18 @@ Expected<ExitStatus> compileAnyDegree(const CompileOptions &options) {
   if (!sources)
     return sources.takeError();
   const LayerGraph &layers = sources->model.layers;
-  std::vector<int> degrees =
+  const std::vector<int> degrees =
       layers.degrees().size() > 1 ? degreesFor(layers, *cluster) : degreesOf(*cluster);
-  return DegreePlanning(first, std::move(*sources), std::move(degrees)).run();
+  std::signal(SIGINT, interrupt);
+  Expected<DegreePlan> best = planDegrees(first, std::move(*sources), degrees, order, interrupted);
+  if (!best)
+    return best.takeError();
+  auto &[own, inputs, outcome] = *best;
+  if (!outcome.plan && interrupted)
+    return interruptedEarly();
+  if (!outcome.plan)
+    return reportInfeasible(inputs, own, outcome.work, &outcome);
+  return finish(*outcome.plan, inputs, own);
 }
 
 Expected<ExitStatus> compile(const CompileOptions &options) {
@@ -461,7 +354,7 @@ Expected<ExitStatus> compile(const CompileOptions &options) {
   if (!order)
     return order.takeError();
   if (options.tensorParallel == "auto")
-    return compileAnyDegree(options);
+    return compileAnyDegree(options, *order);
   Expected<Inputs> inputs = readInputs(options);
   return inputs ? compileOnce(std::move(*inputs), options, *order) : inputs.takeError();
 }

@@ -2,10 +2,13 @@
 
 #include "OptionChoices.h"
 #include "Options.h"
+#include "PlanText.h"
 
 #include "cost/IterationRules.h"
+#include "search/LimitShares.h"
 
 #include <algorithm>
+#include <cmath>
 #include <thread>
 
 using namespace llvm;
@@ -105,6 +108,25 @@ Expected<SearchOptions> readSearchOptions(const CompileOptions &options, const R
   if (*limit > Seconds(0))
     result.deadline = Deadline::after(*limit);
   return result;
+}
+
+std::string bestText(const Request &request, double best) {
+  if (!std::isfinite(best) || best <= 0)
+    return "no plan yet";
+  bool maximise = request.objective == Objective::Throughput;
+  return objectiveText(request.objective,
+                       maximise ? double(request.globalBatch.value()) / best : best);
+}
+
+Deadline deadlineOfSearches(const Deadline &command, const Problem &problem) {
+  if (!command.isLimited())
+    return command;
+  int64_t devices = 0;
+  for (int type = 0; type < int(problem.cluster.types.size()); ++type)
+    devices += problem.availableDevices(type);
+  const Seconds limit = command.limit();
+  return Deadline::after(
+      limit - secondsBesideSearch(limit, limit - command.left(), secondsToWrite(devices)));
 }
 
 Expected<BackgroundOptions> readBackgroundOptions(const CompileOptions &options) {

@@ -5,12 +5,19 @@
 #include "CompileOptions.h"
 
 #include "search/Search.h"
+#include "search/problem/Problem.h"
 
 namespace heterplan {
 
 /// The options of a search for plans of `request`.
 llvm::Expected<SearchOptions> readSearchOptions(const CompileOptions &options,
                                                 const Request &request);
+/// The end of all searches of a command that has to end at `command`: the plan is still to be
+/// written.
+Deadline deadlineOfSearches(const Deadline &command, const Problem &problem);
+/// The text of `best`, an objective so far. Strategies state throughput as the time of an
+/// iteration.
+std::string bestText(const Request &request, double best);
 /// How --background is planned.
 struct BackgroundOptions {
   Samples batch{};

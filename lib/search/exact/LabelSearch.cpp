@@ -231,12 +231,16 @@ double LabelSearch::toBeat() const {
                         : infinity;
 }
 
-Solution LabelSearch::run() { return runFrom(greedyPlacement(evaluator)); }
+Solution LabelSearch::run() {
+  return runFrom(provesNone() ? std::nullopt : greedyPlacement(evaluator));
+}
 
 Solution LabelSearch::runFrom(const std::optional<Placement> &placement) {
   start(placement);
   return solve();
 }
+
+bool LabelSearch::provesNone() { return options.toBeat && !boundCases(std::nullopt); }
 
 bool LabelSearch::boundCases(const std::optional<Placement> &placement) {
   start(placement);
@@ -297,6 +301,24 @@ void LabelSearch::prove() {
   }
 }
 
+/// The least bound of the open labels. If time is up, bounds of cases may be loose: then those over
+/// blocks count, too.
+double LabelSearch::leastOpen() {
+  if (open.empty())
+    return infinity;
+  if (!options.deadline.isLimited())
+    return open.top().first;
+  std::vector<double> least(cases.size());
+  for (auto [bound, choice] : order)
+    least[choice] = bound;
+  double result = infinity;
+  for (; !open.empty(); open.pop()) {
+    const auto [bound, label] = open.top();
+    result = std::min(result, std::max(bound, least[labels[label].choice]));
+  }
+  return result;
+}
+
 Solution LabelSearch::solve() {
   double left = openCases();
   improveOnce();
@@ -304,7 +326,7 @@ Solution LabelSearch::solve() {
     if (cases[choice])
       addRoot(static_cast<int>(choice));
   prove();
-  double least = std::min({left, leastMisjudged, open.empty() ? infinity : open.top().first});
+  double least = std::min({left, leastMisjudged, leastOpen()});
   if (options.gap > 0) // what is fathomed may be better than the plan by the gap
     least = std::min(least, cutoff());
   bool complete = least >= best.objective * (1 - 1e-12);

@@ -54,6 +54,9 @@ public:
   /// `placement`, if any. Returns whether one of them may have such a plan. A run that follows
   /// begins from these bounds.
   bool boundCases(const std::optional<Placement> &placement);
+  /// Whether there is a value to beat, and the bounds of boundCases() prove that no plan does. Then
+  /// a run says so at once.
+  bool provesNone();
   /// After boundCases(): prices the stages of the most promising number of micro-batches, if one is
   /// left, so that a run that follows has them.
   void openFirst();
@@ -101,6 +104,7 @@ private:
   void beam(int choice);
   void bestFirst(double workShare);
   void prove();
+  double leastOpen();
   Solution solve();
   double cutoff() const;
   /// Whether work or time is up.

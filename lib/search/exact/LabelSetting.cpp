@@ -155,11 +155,10 @@ Expected<std::optional<Placement>> startOf(LabelSearch &search, Evaluator &evalu
   return isOpen ? better : placement;
 }
 
-/// The search over all cuts, from what the search over `few` found.
-Expected<Solution> searchAll(Evaluator &evaluator, const SearchOptions &options,
-                             const SearchOptions &brief, const LabelSearch &coarse,
-                             ArrayRef<int> few, const std::optional<Placement> &found) {
-  LabelSearch search(evaluator, options);
+/// `search`, over all cuts, from what the search over `few` found.
+Expected<Solution> searchAll(LabelSearch &search, Evaluator &evaluator, const SearchOptions &brief,
+                             const LabelSearch &coarse, ArrayRef<int> few,
+                             const std::optional<Placement> &found) {
   search.startFrom(coarse);
   Error failure = Error::success();
   if (brief.gap > 0)
@@ -185,6 +184,12 @@ Expected<Solution> LabelSetting::run(Evaluator &evaluator, const SearchOptions &
       (allFit(evaluator.space, options) && !options.uses(Method::CoarseSearch)))
     return LabelSearch(evaluator, options).run();
   const bool isWhole = options.firstLook || allFit(evaluator.space, options);
+  std::optional<LabelSearch> search; // over all cuts
+  if (isWhole && !options.firstLook) {
+    search.emplace(evaluator, options);
+    if (search->provesNone())
+      return search->runFrom(std::nullopt);
+  }
   SearchOptions brief = options;
   brief.workLimit = int64_t(double(brief.workLimit) * options.tuning.briefShare);
   brief.without.push_back(Method::LevelBounds); // of use to a proof alone
@@ -209,7 +214,7 @@ Expected<Solution> LabelSetting::run(Evaluator &evaluator, const SearchOptions &
   }
   if (!isWhole)
     return refine(evaluator, options, brief, coarse, few, std::move(found));
-  return searchAll(evaluator, options, brief, coarse, few, found.placement);
+  return searchAll(*search, evaluator, brief, coarse, few, found.placement);
 }
 
 } // namespace heterplan

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <mutex>
+
 using namespace heterplan;
 
 namespace {
@@ -51,7 +54,8 @@ Searched searched(std::vector<Case> cases, size_t interruption = 100,
                   Objective objective = Objective::Cost, bool firstIsWhole = false) {
   std::atomic<bool> stop = false;
   Searched result;
-  auto best = bestOfDegrees(cases.size(), firstIsWhole, objective, Deadline(), &stop,
+  const DegreeLimits limits{objective, Deadline(), &stop, /*threads=*/1};
+  auto best = bestOfDegrees(cases.size(), firstIsWhole, limits,
                             [&](size_t degree, const DegreeEffort &effort)
                                 -> llvm::Expected<std::optional<SearchOutcome>> {
                               (effort.firstLook ? result.looks : result.order).push_back(degree);
@@ -152,7 +156,7 @@ TEST(Degrees, ProvesThatThereIsNoPlanOnlyByAllSearches) {
 TEST(Degrees, EachSearchHasToBeatTheBest) {
   const Searched all = searched({found(5, 5), withoutPlan(Termination::Infeasible), found(3, 3),
                                  withoutPlan(Termination::Infeasible)});
-  EXPECT_EQ(all.toBeat, (std::vector<double>{0, 5, 5, 3}));
+  EXPECT_EQ(all.toBeat, (std::vector<double>{0, 5, 5, 5}));
   EXPECT_EQ(all.best.index, 2u);
   EXPECT_TRUE(all.best.outcome.plan->optimal);
 }
@@ -161,7 +165,7 @@ TEST(Degrees, SearchesTheBestOfTheFirstLooksFirst) {
   const Searched all = searched({seen(6, found(6, 6)), seen(4, found(3, 3)), seen(5, found(5, 5))});
   EXPECT_EQ(all.looks, (std::vector<size_t>{0, 1, 2}));
   EXPECT_EQ(all.order, (std::vector<size_t>{1, 2, 0}));
-  EXPECT_EQ(all.toBeat, (std::vector<double>{0, 6, 4, 0, 3, 3}));
+  EXPECT_EQ(all.toBeat, (std::vector<double>{0, 6, 6, 0, 3, 3}));
   EXPECT_EQ(all.best.index, 1u);
   EXPECT_TRUE(all.best.outcome.plan->optimal);
   const Searched most =
@@ -203,9 +207,48 @@ TEST(Degrees, AFirstLookThatIsInterruptedProvesNothing) {
   EXPECT_EQ(all.best.outcome.plan->lowerBound, 0);
 }
 
+TEST(Degrees, CountsBoundsOfSearchesWithoutPlans) {
+  SearchOutcome cut = withoutPlan(Termination::Limit);
+  cut.bound = 2;
+  BestDegree best = searched({found(4, 4), cut}).best;
+  EXPECT_EQ(best.index, 0u);
+  EXPECT_EQ(best.outcome.plan->lowerBound, 2);
+  EXPECT_DOUBLE_EQ(best.outcome.plan->gap, 0.5);
+  EXPECT_FALSE(best.outcome.plan->optimal);
+  cut.bound = 4; // the value to beat
+  best = searched({found(4, 4), cut}).best;
+  EXPECT_EQ(best.outcome.plan->lowerBound, 4);
+  EXPECT_TRUE(best.outcome.plan->optimal);
+}
+
+TEST(Degrees, DoesNotDependOnThreads) {
+  for (int threads : {1, 2, 8}) {
+    std::mutex mutex;
+    std::map<size_t, std::vector<double>> toBeat;
+    const std::vector<Case> cases{
+        seen(6, found(6, 6)), seen(4, found(3, 3)), seen(5, found(5, 5)), {found(8, 8)}};
+    auto best = bestOfDegrees(
+        cases.size(), /*firstIsWhole=*/false, {Objective::Cost, Deadline(), nullptr, threads},
+        [&](size_t degree,
+            const DegreeEffort &effort) -> llvm::Expected<std::optional<SearchOutcome>> {
+          std::lock_guard lock(mutex);
+          toBeat[degree].push_back(effort.toBeat.value_or(0));
+          const Case &own = cases[degree];
+          return effort.firstLook ? own.look : own.whole;
+        });
+    ASSERT_TRUE(bool(best));
+    EXPECT_EQ(best->index, 1u);
+    EXPECT_EQ(best->outcome.work, 40);
+    EXPECT_EQ(toBeat[0], (std::vector<double>{0, 3}));
+    EXPECT_EQ(toBeat[1], (std::vector<double>{6, 8})); // alone
+    EXPECT_EQ(toBeat[2], (std::vector<double>{6, 3}));
+    EXPECT_EQ(toBeat[3], (std::vector<double>{6}));
+  }
+}
+
 TEST(Degrees, FailsAsASearchFails) {
   auto best = bestOfDegrees(
-      2, /*firstIsWhole=*/false, Objective::Cost, Deadline(), nullptr,
+      2, /*firstIsWhole=*/false, {Objective::Cost, Deadline()},
       [](size_t degree, const DegreeEffort &) -> llvm::Expected<std::optional<SearchOutcome>> {
         if (degree == 0)
           return found(1, 1);

@@ -126,6 +126,29 @@ TEST_F(LongChainTest, aFirstLookIsNoBetterThanASearchAndSaysSo) {
   EXPECT_LT(look.work, whole.work);
 }
 
+// Bounds over all cuts come first then, and must not rule the best plan out.
+TEST_F(LongChainTest, FindsAPlanThatBeatsAnotherValueAndNoOther) {
+  for (Objective objective : {Objective::Throughput, Objective::Cost})
+    for (int seed = 0; seed < 6; ++seed) {
+      fill(seed);
+      request.objective = objective;
+      SearchOptions options;
+      const SearchOutcome whole = solve(options);
+      ASSERT_TRUE(whole.plan && whole.plan->optimal);
+      const double best = whole.plan->objectiveValue;
+      options.toBeat = objective == Objective::Throughput ? best * (1 - 1e-6) : best * (1 + 1e-6);
+      const SearchOutcome better = solve(options);
+      ASSERT_TRUE(better.plan) << "seed " << seed;
+      EXPECT_TRUE(better.plan->optimal);
+      EXPECT_DOUBLE_EQ(better.plan->objectiveValue, best) << "seed " << seed;
+      options.toBeat = best;
+      const SearchOutcome none = solve(options);
+      EXPECT_FALSE(none.plan);
+      EXPECT_EQ(none.termination, Termination::Infeasible) << "seed " << seed;
+      EXPECT_LE(none.work, whole.work);
+    }
+}
+
 // With too many stages for all numbers of micro-batches, one number after another sees all cuts.
 TEST_F(LongChainTest, findsThePlanOverAllCutsThoughTheyAreTooMany) {
   int best = 0;
