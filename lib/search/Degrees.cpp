@@ -140,6 +140,7 @@ public:
       std::vector<size_t> next;
       for (const Waiting &each : ArrayRef(waiting).take_front(isAlone ? 1 : waiting.size()))
         next.push_back(each.degree);
+      std::reverse(next.begin(), next.end()); // what the worst ones leave of their time is used
       waiting.erase(waiting.begin(), waiting.begin() + ptrdiff_t(next.size()));
       if (Error error = searchWhole(next, !waiting.empty()))
         return error;

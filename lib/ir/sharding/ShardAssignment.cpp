@@ -36,7 +36,7 @@ Seconds storedTime(const ShardProblem &problem, TensorId id, const ShardState &s
 }
 
 /// The numbers of the uses of the live tensors.
-using LabelKey = SmallVector<uint16_t, 8>;
+using LabelKey = SmallVector<uint16_t, 32>;
 struct HashOfKey {
   size_t operator()(const LabelKey &key) const {
     return hash_combine_range(key.begin(), key.end());

@@ -201,7 +201,9 @@ Expected<Solution> LabelSetting::run(Evaluator &evaluator, const SearchOptions &
   if (options.firstLook)
     quick.gap = std::max(quick.gap, options.lookGap);
   LabelSearch coarse(narrow, quick);
-  Solution found = coarse.run();
+  // A look at a large problem needs a plan: which degree is searched first matters most there.
+  const bool needsPlan = options.firstLook && !allFit(evaluator.space, options);
+  Solution found = needsPlan ? coarse.runFrom(greedyPlacement(narrow)) : coarse.run();
   if (!isWhole && !found.placement && !isProof(found.termination))
     found = LabelSearch(narrow, options).run(); // the first plan may take all work
   coarse.forgetCases();
