@@ -59,6 +59,8 @@ std::string trainingText(const Plan &plan) {
 
 namespace {
 std::string boundText(const Plan &plan) {
+  if (plan.lowerBound <= 0)
+    return gapText(plan);
   std::string word = plan.objective == Objective::Throughput ? "at most " : "at least ";
   return word + objectiveText(plan.objective, plan.lowerBound) + "; this plan: " + gapText(plan);
 }

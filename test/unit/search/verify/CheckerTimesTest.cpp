@@ -123,6 +123,17 @@ TEST_F(CheckerTimesTest, ABoundThatThePlanBeats) {
   EXPECT_NEAR(bound.check.slack, -0.25 * plan.objectiveValue, 1e-9);
 }
 
+TEST_F(CheckerTimesTest, NoBoundOfThroughputLeavesAGapOfTheWholePlan) {
+  plan.lowerBound = 0;
+  plan.gap = 1;
+  EXPECT_EQ(failing(), (Names{}));
+  plan.gap = 0.5;
+  EXPECT_EQ(failing(), (Names{"bound"}));
+  plan.gap = 1;
+  plan.optimal = true;
+  EXPECT_EQ(failing(), (Names{"bound"}));
+}
+
 TEST_F(CheckerTimesTest, ABoundOfCostIsBelow) {
   plan.objective = Objective::Cost;
   plan.objectiveValue = plan.costPerMillionSamples.value();
