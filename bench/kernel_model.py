@@ -115,16 +115,14 @@ def tiled_columns(model: Model) -> np.ndarray:
     return np.where(narrow, model.columns / np.maximum(np.ceil(model.columns / NARROW_TILE) * NARROW_TILE, 1), wide)
 
 
-def step(
-    model: Model, device: Device, samples: float, precision: str, channels_last: bool,
+def kernel_times(
+    model: Model, device: Device, samples: float, units: str, half: bool, channels_last: bool,
     p: dict[str, float], shares: dict[str, float],
-) -> tuple[float, float]:
-    """Seconds of a forward and of a backward pass."""
+) -> list[np.ndarray]:
+    """Seconds of the forward and of the backward pass of each kernel on `units`, without the floor of kernels."""
     rate = {key: device.sustained.get(key, device.peaks[key] * shares[key]) for key in RATES}
     if "memory" in device.sustained:
         rate["bandwidth"] = device.sustained["memory"]
-    half = precision in ("bf16", "fp16")
-    units = "half" if half and device.peaks["half"] else "tf32" if precision == "tf32" and device.peaks["tf32"] else "fp32"
     computing = max(rate["fp32"], rate[units])
     depth = p[{"half": "depthHalf", "tf32": "depthTf32", "fp32": "depthFp32"}[units]]
     last = model.last | channels_last
@@ -155,7 +153,6 @@ def step(
     memory[model.kind == "softmax"] = p["softmax"]
     memory[(model.kind == "elementwise") | (model.kind == "data-movement")] = p["elementwise"]
     traffic = np.where(conv & first, 1 + p["transpositions"], 1.0)
-    floor, host = p["floorMicroseconds"] * 1e-6, p["hostMicroseconds"] * 1e-6
     columns = tiled_columns(model)
     times = []
     weights = np.where(product & ~batched, model.columns * model.depth * model.groups * 4, 0.0)
@@ -163,8 +160,6 @@ def step(
         moved = (model.autocast if half else model.bytes)[way] * samples
         moved = moved * traffic + weights * (1 if way == "forward" else 2) * (1.5 if half else 1)
         work = model.flops[way] * samples
-        kernels = np.where(work > 1.5 * model.flops["forward"] * samples, 2.0, 1.0)
-        count = model.count * np.where(product & (way == "backward"), kernels, 1.0)
         by_memory = moved / (rate["bandwidth"] * memory)
         with np.errstate(divide="ignore", invalid="ignore"):
             if way == "forward":
@@ -177,13 +172,33 @@ def step(
                 other = tiled(model.depth) * columns * rows / (rows + depth)
                 other = other * np.where(batched, 1.0, p["weightGradient"])
                 # With one product only, it is that of the weights.
-                both = kernels > 1
+                both = work > 1.5 * model.flops["forward"] * samples
                 by_work = work / (computing * share) * np.where(both, 0.5 / data + 0.5 / other, 1 / other)
         by_work = np.where(product & ~depthwise & (work > 0), by_work, 0.0)
         by_work = np.where(depthwise, work / by_filter, by_work)
-        each = np.maximum(by_work, by_memory) + floor * count
-        each = np.where(moved + work > 0, each, 0.0)
-        device_time = np.bincount(model.layer, each, model.layer_count)
+        times.append(np.where(moved + work > 0, np.maximum(by_work, by_memory), 0.0))
+    return times
+
+
+def step(
+    model: Model, device: Device, samples: float, precision: str, channels_last: bool,
+    p: dict[str, float], shares: dict[str, float],
+) -> tuple[float, float]:
+    """Seconds of a forward and of a backward pass."""
+    half = precision in ("bf16", "fp16")
+    units = "half" if half and device.peaks["half"] else "tf32" if precision == "tf32" and device.peaks["tf32"] else "fp32"
+    of_units = kernel_times(model, device, samples, units, half, channels_last, p, shares)
+    if units != "fp32":  # a convolution may use matrix units, and need not
+        free = (model.kind == "convolution") & ((units == "tf32") | ~(model.last | channels_last))
+        plain = kernel_times(model, device, samples, "fp32", half, channels_last, p, shares)
+        of_units = [np.where(free, np.minimum(a, b), a) for a, b in zip(of_units, plain, strict=True)]
+    floor, host = p["floorMicroseconds"] * 1e-6, p["hostMicroseconds"] * 1e-6
+    product = model.rows > 0
+    times = []
+    for way, each in zip(("forward", "backward"), of_units, strict=True):
+        kernels = np.where(model.flops[way] > 1.5 * model.flops["forward"], 2.0, 1.0)
+        count = model.count * np.where(product & (way == "backward"), kernels, 1.0)
+        device_time = np.bincount(model.layer, np.where(each > 0, each + floor * count, 0.0), model.layer_count)
         casts = p["autocastOperators"] * model.count * product if half else 0.0
         host_time = np.bincount(model.layer, np.where(each > 0, count + casts, 0.0) * host, model.layer_count)
         times.append(float(np.maximum(device_time, host_time).sum()))

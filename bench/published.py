@@ -29,7 +29,6 @@ from published_ranks import order_lines, rank_correlation
 from published_rows import Row, read_rows
 
 ROOT = Path(__file__).resolve().parent.parent
-LINKS = {"": "pcie4", "nvlink2": "nvlink2", "nvlink3": "nvlink3", "nvlink4": "nvlink4"}
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ def predict(row: Row, models: Path, folder: Path) -> Prediction | None:
     cluster = folder / "cluster.yaml"
     cluster.write_text(
         f"name: one\ndevice_types: {{gpu: {{catalogue: {row.device}}}}}\n"
-        f"nodes: [{{name: node, devices: {{gpu: {row.gpus}}}, link: {LINKS[row.link]}}}]\n"
+        f"nodes: [{{name: node, devices: {{gpu: {row.gpus}}}, link: {row.link or 'pcie4'}}}]\n"
     )
     layout = "channels-last" if row.layout == "nhwc" else "channels-first"
     schedule = ["--schedule", "data-parallel"] if row.gpus > 1 else []

@@ -57,6 +57,10 @@ MEASURED_KERNELS = {
     "ampere-ga10x": {"half": 1.05},
     "hopper": {"fp32": 0.76, "half": 0.79},
 }
+LINKS = {  # bytes a second in one direction: profiles/links
+    "nvlink2": 150e9, "nvlink3": 300e9, "nvlink4": 450e9,
+    "pcie3": 15.75e9, "pcie4": 31.5e9, "pcie5": 63e9,
+}  # fmt: skip
 PULL = 0.1  # of the logarithm of a parameter towards where the fit starts: errors of 10 %, and values known to a third
 
 
@@ -89,7 +93,7 @@ class Fit:
         seconds += update(model, device, row.optimizer, values, shares)
         seconds += (row.micro - 1) * update(model, device, "sgd", values, shares)
         if row.gpus > 1:
-            bandwidth = {"nvlink2": 150e9, "nvlink3": 300e9, "nvlink4": 450e9}[row.link]
+            bandwidth = LINKS[row.link]
             seconds += 2 * (row.gpus - 1) / row.gpus * float(model.dense.sum()) / bandwidth
         return seconds
 

@@ -140,13 +140,15 @@ def masked(
     return lambda: (build(), tokens(51200, length))
 
 
-def bert(length: int, head: str) -> Callable[[], tuple[nn.Module, dict[str, Tensor]]]:
+def bert(
+    length: int, head: str, width: int = 1024, layers: int = 24
+) -> Callable[[], tuple[nn.Module, dict[str, Tensor]]]:
     def build() -> tuple[nn.Module, dict[str, Tensor]]:
         import transformers as t
 
         config = t.BertConfig(
-            vocab_size=30522, hidden_size=1024, num_hidden_layers=24, num_attention_heads=16,
-            intermediate_size=4096, max_position_embeddings=512,
+            vocab_size=30522, hidden_size=width, num_hidden_layers=layers, num_attention_heads=width // 64,
+            intermediate_size=4 * width, max_position_embeddings=512,
         )  # fmt: skip
         return First(getattr(t, head)(config)), tokens(30522, length)
 
@@ -212,6 +214,7 @@ LANGUAGE = {
     "bert_large_pre128": bert(128, "BertForPreTraining"),
     "bert_large_pre288": bert(288, "BertForPreTraining"),
     "bert_large_pre512": bert(512, "BertForPreTraining"),
+    "bert_base_qa384": bert(384, "BertForQuestionAnswering", 768, 12),
     "bert_large_qa384": bert(384, "BertForQuestionAnswering"),
     "gpt2_large_1024": gpt(1280, 36, 20, 1024),
     "gpt3_xl_2048": gpt(3072, 24, 24, 2048),

@@ -76,7 +76,7 @@ def read_rows(folder: Path, as_stated: bool = False) -> list[Row]:
                 model = BINNED.get((each["src"], model), model)
             model = UNFUSED.get((each["src"], model), model)
             rows.append(Row(
-                each["src"], DEVICES[each["dev"]], model, batch, int(each["gpus"]),
+                each["src"], DEVICES.get(each["dev"], each["dev"]), model, batch, int(each["gpus"]),
                 int(each["micro"]), each["prec"], each["opt"], each["layout"], each["link"],
                 each["stages"], kind, seconds,
             ))  # fmt: skip

@@ -116,6 +116,22 @@ public:
     return isHalf && kernel.product ? fitted::autocastOperators * kernel.count : 0;
   }
 
+  /// The same kernels on the units of fp32, which need no transposed copies of images.
+  Kernels withoutMatrixUnits() const {
+    Kernels plain = *this;
+    plain.units = Units::Fp32;
+    plain.rates.products = rates.fp32;
+    return plain;
+  }
+
+  /// Whether a library may compute `kernel` without matrix units if that is faster. Autocast and
+  /// tf32 permit matrix units; cuDNN chooses the kernel. In 16 bits, channels last, no measured row
+  /// shows such a choice.
+  bool canBePlain(const KernelWork &kernel) const {
+    return isConvolution(kernel) && units != Units::Fp32 &&
+           (units == Units::Tf32 || isFirst(kernel));
+  }
+
   static double productsOfBackward(const KernelWork &kernel) {
     return kernel.product && kernel.backwardFlops > kernel.forwardFlops * 1.5 ? 2 : 1;
   }
@@ -281,14 +297,19 @@ KernelRates kernelRates(const DeviceType &device, Precision precision) {
 PassTimes kernelTimes(const Layer &layer, const DeviceType &device, Samples samples,
                       const KernelSetting &setting) {
   const Kernels kernels(device, setting, layer.convolutionBytes > Bytes());
+  const Kernels plain = kernels.withoutMatrixUnits();
   const double count = double(samples.value());
   const Seconds host(fitted::hostMicroseconds * 1e-6);
   PassTimes times;
   Seconds forwardHost, backwardHost;
+  auto fastest = [&](const KernelWork &kernel, auto pass) {
+    const Seconds time = (kernels.*pass)(kernel, count);
+    return kernels.canBePlain(kernel) ? std::min(time, (plain.*pass)(kernel, count)) : time;
+  };
   for (const KernelWork &kernel : kernelsOf(layer)) {
-    times.forward += kernels.forward(kernel, count);
+    times.forward += fastest(kernel, &Kernels::forward);
     forwardHost += host * (kernel.count + kernels.casts(kernel));
-    Seconds backward = kernels.backward(kernel, count);
+    Seconds backward = fastest(kernel, &Kernels::backward);
     times.backward += backward;
     if (backward > Seconds())
       backwardHost +=

@@ -66,6 +66,27 @@ TEST(KernelModel, SixteenBitsUseTheirUnits) {
                    forward(layer, 64, {Precision::Fp16, {}}));
 }
 
+TEST(KernelModel, ConvolutionsUseMatrixUnitsOnlyWhereTheseAreFaster) {
+  DeviceType type = gpu();
+  type.rates->tf32 = type.rates->sustained.tf32 = type.rates->fp32;
+  auto time = [&](const Layer &layer, KernelSetting setting) {
+    return kernelTimes(layer, type, Samples(64), setting).forward.value();
+  };
+  Layer convolution = product(1024, 512, 4608);
+  convolution.kind = convolution.kernels[0].kind = LayerKind::Convolution;
+  EXPECT_DOUBLE_EQ(time(convolution, {Precision::Tf32, {}}), time(convolution, {})) << "no faster";
+  type.rates->tf32 = type.rates->sustained.tf32 = type.rates->fp32 * 8;
+  EXPECT_LT(time(convolution, {Precision::Tf32, {}}), time(convolution, {}) / 2);
+
+  Layer moving = product(1024, 64, 64);
+  moving.kind = moving.kernels[0].kind = LayerKind::Convolution;
+  const KernelSetting first{Precision::Bf16, MemoryFormat::ChannelsFirst},
+      last{Precision::Bf16, MemoryFormat::ChannelsLast};
+  EXPECT_NEAR(time(moving, first), time(moving, last), 0.1 * time(moving, last))
+      << "limited by its bytes: nothing is transposed";
+  EXPECT_GT(time(convolution, first), 1.1 * time(convolution, last)) << "limited by its work";
+}
+
 TEST(KernelModel, TransformedConvolutionsMultiplyLess) {
   Layer plain = product(1024, 512, 4608);
   plain.kind = plain.kernels[0].kind = LayerKind::Convolution;
