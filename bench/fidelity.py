@@ -87,7 +87,7 @@ def compiled(
     plan = json.loads(
         heterplan("compile", path, "--cluster", out / "cluster.yaml", "--profile", *profiles,
                   "--batch", samples, "--micro-batches", form.micro_batches, "--schedule",
-                  "pipeline" if form.stages > 1 else "data-parallel", "--force", "--json",
+                  "pipeline" if form.stages > 1 else "data-parallel", "--shard-state", "none", "--force", "--json",
                   "-o", folder_of(out, subject.name, form), *pins(layers, form))
     )  # fmt: skip
     if sum(len(stage["replicas"]) for stage in plan["stages"]) != form.ranks:

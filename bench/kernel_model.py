@@ -96,6 +96,9 @@ class Model:
         self.autocast = {"forward": get("autocastForward"), "backward": get("autocastBackward")}
         self.rows, self.columns = get("rows"), get("columns")
         self.depth, self.groups = get("depth"), get("groups", 1.0)
+        weights = np.where(self.kind == "batched-matmul", 0.0, self.columns * self.depth * self.groups * 4)
+        weights = np.where(self.rows > 0, weights, 0.0)
+        self.rounded = np.minimum(np.bincount(self.layer, weights, self.layer_count), self.dense)
         self.activations = sum(l.get("activationBytes", 0) for l in layers)
         self.autocast_activations = sum(
             l.get("autocastActivationBytes", l.get("activationBytes", 0)) for l in layers
@@ -138,8 +141,9 @@ def kernel_times(
         share[conv] = np.where(last, p["convolutionHalf"], p["convolutionFirst"])[conv] * shares["convolution"]
     else:
         share[conv] = p["convolutionTf32" if units == "tf32" else "convolutionFp32"]
-    if units == "fp32":
-        share[conv & model.transformed & ~grouped] *= p["transformed"]
+    transformed = (units == "fp32") & conv & model.transformed & ~grouped & (model.depth % 9 == 0)
+    side = np.sqrt(np.maximum(model.rows, 1))
+    saved = 4 * (side / (np.ceil(side / 4) * 4)) ** 2
     share[grouped] *= p["grouped"]
     odd = np.log2(np.maximum(model.columns, 1)) % 1 > 0
     if units == "half":
@@ -176,6 +180,8 @@ def kernel_times(
                 by_work = work / (computing * share) * np.where(both, 0.5 / data + 0.5 / other, 1 / other)
         by_work = np.where(product & ~depthwise & (work > 0), by_work, 0.0)
         by_work = np.where(depthwise, work / by_filter, by_work)
+        by_tiles = by_work / (saved * p["tiles"]) + moved * 4.5 / rate["bandwidth"]
+        by_work = np.where(transformed, np.minimum(by_work / p["transformed"], by_tiles), by_work)
         times.append(np.where(moved + work > 0, np.maximum(by_work, by_memory), 0.0))
     return times
 
@@ -211,3 +217,9 @@ UPDATE = {"sgd": 3, "momentum": 5, "adam": 7}
 def update(model: Model, device: Device, optimizer: str, p: dict[str, float], shares: dict[str, float]) -> float:
     bandwidth = device.sustained.get("memory", device.peaks["bandwidth"] * shares["bandwidth"])
     return float(model.dense.sum()) * UPDATE[optimizer] / (bandwidth * p["elementwise"])
+
+
+def accumulate(model: Model, device: Device, rounds: bool, p: dict[str, float], shares: dict[str, float]) -> float:
+    """Seconds of one more micro-batch beside its passes: it adds gradients, and finds rounded weights."""
+    saved = 1.5 * float(model.rounded.sum()) / float(model.dense.sum()) if rounds else 0.0
+    return update(model, device, "sgd", p, shares) * (1 - saved / UPDATE["sgd"])

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Predictions from the catalogue alone against published training rows.
 
-usage: bench/published.py ROWS MODELS [--held-out] [--report docs/experiments/published.md]
+usage: bench/published.py ROWS MODELS [--held-out] [--any-memory] [--report docs/experiments/published.md]
 
 ROWS is a folder of rows_*.csv (columns: docs/experiments/published.md). MODELS is where the models
 are kept: bench/published_models.py exports those that are missing (it needs timm and transformers).
 Each row is planned as it ran (devices, batch, micro-batches, precision, layout), without
 recomputation; prints errors by device and by model, coverage and width of the intervals, and the
 runs that are refused. --held-out fits the parameters without each architecture, and without each
-model family, from values that no row has touched, and predicts what was left out.
+model family, from values that no row has touched, and predicts what was left out. --any-memory gives
+each device 4 TiB, to predict the times of runs that are refused for their memory.
 """
 
 from __future__ import annotations
@@ -49,11 +50,12 @@ def half(row: Row) -> str:
     return "bf16" if row.precision != "bf16" or "\nbf16:" in text else "fp16"
 
 
-def predict(row: Row, models: Path, folder: Path) -> Prediction | None:
+def predict(row: Row, models: Path, folder: Path, any_memory: bool = False) -> Prediction | None:
     """The prediction of the plan of `row`; None if it is refused."""
     cluster = folder / "cluster.yaml"
+    memory = ", memory: 4TiB" if any_memory else ""
     cluster.write_text(
-        f"name: one\ndevice_types: {{gpu: {{catalogue: {row.device}}}}}\n"
+        f"name: one\ndevice_types: {{gpu: {{catalogue: {row.device}{memory}}}}}\n"
         f"nodes: [{{name: node, devices: {{gpu: {row.gpus}}}, link: {row.link or 'pcie4'}}}]\n"
     )
     layout = "channels-last" if row.layout == "nhwc" else "channels-first"
@@ -173,6 +175,7 @@ def main() -> None:
     parser.add_argument("rows", type=Path)
     parser.add_argument("models", type=Path)
     parser.add_argument("--held-out", action="store_true")
+    parser.add_argument("--any-memory", action="store_true")
     parser.add_argument("--only", help="rows whose name has this text")
     parser.add_argument("--report", type=Path, help="where the tables replace those of a page")
     options = parser.parse_args()
@@ -182,8 +185,9 @@ def main() -> None:
     export_missing(rows + stated, options.models)
     write_layers({row.model for row in rows + stated}, options.models)
     with tempfile.TemporaryDirectory() as folder:
-        predictions = [predict(row, options.models, Path(folder)) for row in rows]
-        others = [predict(row, options.models, Path(folder)) for row in stated if row not in rows]
+        of = lambda row: predict(row, options.models, Path(folder), options.any_memory)
+        predictions = [of(row) for row in rows]
+        others = [of(row) for row in stated if row not in rows]
     text = report(rows, predictions)
     if others and None not in others + predictions:
         same = [(row, p) for row, p in zip(rows, predictions, strict=True) if row in stated]

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 from kernel_model import (
-    ARCHITECTURES, SHARES, TABLE, Device, Model, read_architectures, read_device, read_fitted, read_parameters,
-    step, update,
+    ARCHITECTURES, SHARES, TABLE, Device, Model, accumulate, read_architectures, read_device, read_fitted,
+    read_parameters, step, update,
 )  # fmt: skip
 from published_rows import Row, read_rows
 
@@ -41,7 +41,7 @@ FIXED = ("hostMicroseconds", "autocastOperators", "elementwise")
 # additions and to products in the forward kernels of NeuSight's data set (MIT) on seven types of GPU.
 UNTOUCHED = {
     "floorMicroseconds": 5.0, "depthFp32": 32.0, "depthTf32": 32.0, "depthHalf": 32.0,
-    "transpositions": 2.0, "convolutionFp32": 1.0, "transformed": 1.5,
+    "transpositions": 2.0, "convolutionFp32": 1.0, "transformed": 1.5, "tiles": 0.55,
     "softmax": 0.83, "normalization": 0.68, "batched": 0.89,
     "depthwise": 0.5, "depthwiseRate": 0.05, "depthwiseRateLast": 0.05,
 }  # fmt: skip
@@ -59,7 +59,7 @@ MEASURED_KERNELS = {
 }
 LINKS = {  # bytes a second in one direction: profiles/links
     "nvlink2": 150e9, "nvlink3": 300e9, "nvlink4": 450e9,
-    "pcie3": 15.75e9, "pcie4": 31.5e9, "pcie5": 63e9,
+    "pcie3": 12e9, "pcie4": 24e9, "pcie5": 48e9,
 }  # fmt: skip
 PULL = 0.1  # of the logarithm of a parameter towards where the fit starts: errors of 10 %, and values known to a third
 
@@ -91,7 +91,8 @@ class Fit:
         if row.kind == "fb":
             return seconds
         seconds += update(model, device, row.optimizer, values, shares)
-        seconds += (row.micro - 1) * update(model, device, "sgd", values, shares)
+        rounds = row.precision in ("bf16", "fp16")
+        seconds += (row.micro - 1) * accumulate(model, device, rounds, values, shares)
         if row.gpus > 1:
             bandwidth = LINKS[row.link]
             seconds += 2 * (row.gpus - 1) / row.gpus * float(model.dense.sum()) / bandwidth

@@ -15,7 +15,9 @@ struct LayerCost {
   Seconds backward{};
   Seconds update{}; // parameter update, once an iteration
   Provenance provenance = Provenance::Modelled;
-  Seconds accumulate{}; // adding the gradients of one more micro-batch to those that are there
+  /// Adding the gradients of one more micro-batch to those that are there, less the rounding of
+  /// weights to 16 bits that only the first micro-batch of a step needs.
+  Seconds accumulate{};
   /// By how much the passes may be off: half-width of their 90 % interval, relative (of the natural
   /// logarithm). 0: what is usual of the provenance (Uncertainty.h).
   double halfWidth = 0;

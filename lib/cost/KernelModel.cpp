@@ -71,6 +71,14 @@ double tiledColumns(const KernelWork &kernel) {
   return shape.columns / (std::ceil(shape.columns / narrow) * narrow);
 }
 
+/// The weights of a product, in fp32; a batched one has none.
+Bytes weightsOf(const KernelWork &kernel) {
+  const ProductShape &shape = kernel.product;
+  if (!shape || kernel.kind == LayerKind::BatchedMatMul)
+    return Bytes();
+  return Bytes(shape.columns * shape.depth * shape.groups * 4);
+}
+
 /// The units that compute products.
 enum class Units { Fp32, Tf32, Half };
 
@@ -168,12 +176,12 @@ private:
                                                    : kernel.product.rows * samples;
   }
 
-  /// Weights are read, their gradients written; autocast rounds them.
+  /// Weights are read, their gradients written. Under autocast a step moves 18 bytes of each
+  /// weight: it reads 4 and writes 2 to round it, both passes read these 2, and the gradient is
+  /// written in 16 bits (2), read (2) and written in fp32 (4).
   Pass passOf(const KernelWork &kernel, Flops work, Bytes activations, double samples,
               double weightTraffic) const {
-    Bytes weights;
-    if (kernel.product && kernel.kind != LayerKind::BatchedMatMul)
-      weights = Bytes(kernel.product.columns * kernel.product.depth * kernel.product.groups * 4);
+    const Bytes weights = weightsOf(kernel);
     double traffic = isConvolution(kernel) && units != Units::Fp32 && isFirst(kernel)
                          ? 1 + fitted::transpositions
                          : 1;
@@ -215,7 +223,7 @@ private:
                    : units == Units::Tf32 ? fitted::convolutionTf32
                                           : fitted::convolutionFp32;
     if (kernel.product.groups <= 1)
-      return units == Units::Fp32 && isTransformed ? share * fitted::transformed : share;
+      return share;
     bool isOdd =
         units == Units::Half && !isFirst(kernel) && std::fmod(std::log2(kernel.product.columns), 1);
     return share * fitted::grouped * (isOdd ? fitted::oddGroups : 1);
@@ -246,6 +254,23 @@ private:
     }
   }
 
+  /// Kernels of 3x3 that transform their operands need fewer multiplications: Winograd's F(4x4,
+  /// 3x3) 36 for 16 outputs instead of 144. Such kernels write 36 values for a tile of 16, of
+  /// images and of results, and read them again (Lavin and Gray, arXiv 1509.09308).
+  Seconds workTime(const KernelWork &kernel, const Pass &pass, double used) const {
+    const Seconds direct = pass.work / (rates.products * (rateShare(kernel) * used));
+    const ProductShape &shape = kernel.product;
+    const bool is3x3 = isConvolution(kernel) && shape && std::fmod(shape.depth, 9) == 0;
+    if (!isTransformed || units != Units::Fp32 || !is3x3 || shape.groups > 1)
+      return direct;
+    const Seconds small = direct / fitted::transformed;
+    const double side = std::sqrt(shape.rows), tiled = std::ceil(side / 4) * 4;
+    const double saved = 144. / 36 * (side * side) / (tiled * tiled);
+    const Seconds large =
+        direct / (saved * fitted::tiles) + pass.moved * (2 * 36. / 16) / rates.memory;
+    return std::min(small, large);
+  }
+
   Seconds timeOf(const KernelWork &kernel, const Pass &pass, double used) const {
     if (pass.work == Flops() && pass.moved == Bytes())
       return Seconds();
@@ -253,7 +278,7 @@ private:
     if (kernel.kind == LayerKind::DepthwiseConvolution)
       time = std::max(time, pass.work / depthwiseRate(kernel));
     else if (used > 0)
-      time = std::max(time, pass.work / (rates.products * (rateShare(kernel) * used)));
+      time = std::max(time, workTime(kernel, pass, used));
     return time + Seconds(fitted::floorMicroseconds * 1e-6 * kernel.count * pass.products);
   }
 };
@@ -316,6 +341,13 @@ PassTimes kernelTimes(const Layer &layer, const DeviceType &device, Samples samp
           host * (kernel.count * Kernels::productsOfBackward(kernel) + kernels.casts(kernel));
   }
   return {std::max(times.forward, forwardHost), std::max(times.backward, backwardHost)};
+}
+
+Bytes roundedWeights(const Layer &layer) {
+  Bytes sum;
+  for (const KernelWork &kernel : layer.kernels)
+    sum += weightsOf(kernel);
+  return std::min(sum, layer.denseBytes());
 }
 
 MemoryFormat fasterFormat(const LayerGraph &graph, const Cluster &cluster, Precision precision,

@@ -38,6 +38,10 @@ struct PassTimes {
 PassTimes kernelTimes(const Layer &layer, const DeviceType &device, Samples samples,
                       const KernelSetting &setting);
 
+/// The size in fp32 of the weights of products, which autocast rounds to 16 bits: once a step, in
+/// the forward pass of its first micro-batch.
+Bytes roundedWeights(const Layer &layer);
+
 /// The format in which the layers of `graph` take less time on the GPUs of `cluster`, at an equal
 /// share of `batch` each; channels first where it makes no difference.
 MemoryFormat fasterFormat(const LayerGraph &graph, const Cluster &cluster, Precision precision,

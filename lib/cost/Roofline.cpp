@@ -104,6 +104,8 @@ LayerCost RooflineModel::priceKernels(const Layer &layer, const DeviceType &devi
   if (dense.value() > 0) {
     cost.update = dense * double(updateTraffic(optimizer)) / streaming;
     cost.accumulate = dense * double(updateTraffic(Optimizer::Sgd)) / streaming;
+    if (isHalf(precision)) // the passes of one more micro-batch find the weights rounded
+      cost.accumulate -= roundedWeights(layer) * 1.5 / streaming;
   }
   return cost;
 }
@@ -138,10 +140,12 @@ Expected<LayerCost> RooflineModel::price(const Layer &layer, const DeviceType &d
   if (dense.value() > 0) {
     Seconds once = dense / (device.rates->memory *
                             efficiencyOf(LayerKind::Elementwise, device.deviceClass).bandwidth);
-    cost.forward += once * roundingTraffic(layer.kind, device, precision);
-    cost.backward += once * roundingTraffic(layer.kind, device, precision);
+    const double rounding = roundingTraffic(layer.kind, device, precision);
+    cost.forward += once * rounding;
+    cost.backward += once * rounding;
     cost.update = overhead + once * double(updateTraffic(optimizer));
-    cost.accumulate = overhead + once * double(updateTraffic(Optimizer::Sgd)); // likewise
+    // The forward pass of one more micro-batch finds the weights rounded.
+    cost.accumulate = overhead + once * (double(updateTraffic(Optimizer::Sgd)) - rounding);
   }
   return cost;
 }

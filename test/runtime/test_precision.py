@@ -17,6 +17,7 @@ from packages import Package, awkward
 from safetensors.torch import load_file
 from torch import nn
 from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 STEPS, RATE, BATCH = 6, 0.05, 8
@@ -48,6 +49,40 @@ def in_one_process(
         optimizer.zero_grad()
         losses.append(total)
     return losses
+
+
+class WeightTraffic(TorchDispatchMode):
+    """Counts the bytes that operators other than products read and write of tensors of one shape."""
+
+    def __init__(self, shape: torch.Size) -> None:
+        super().__init__()
+        self.shape, self.moved = shape, 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if func.__name__.split(".")[0] in ("_to_copy", "add_", "add"):
+            tensors = [*args, result]
+            self.moved += sum(t.nbytes for t in tensors if isinstance(t, torch.Tensor) and t.shape == self.shape)
+        return result
+
+
+def test_one_more_micro_batch_moves_18_bytes_of_a_gradient():
+    """The cost model has 6 of them in the backward pass, 12 in the addition, and rounds weights once a step."""
+    device, precision = torch.device("cpu"), Precision("bf16")
+    layer = nn.Linear(48, 64, bias=False)
+    traffic = WeightTraffic(layer.weight.shape)
+    forward, backward = [], []
+    with precision.step(device):
+        for _ in range(3):
+            with precision.forward(device), traffic:
+                loss = layer(torch.ones(8, 48)).float().sum()
+            forward.append(traffic.moved / layer.weight.numel())
+            with traffic:
+                loss.backward()
+            backward.append(traffic.moved / layer.weight.numel() - forward[-1])
+            traffic.moved = 0
+    assert forward == [6, 0, 0]  # reads 4 and writes 2
+    assert backward == [6, 18, 18]  # reads 2 and writes 4, then reads 4 + 4 and writes 4
 
 
 @pytest.mark.parametrize("package", [awkward([[3, 1], [4], [2, 2]], 2, "momentum")])

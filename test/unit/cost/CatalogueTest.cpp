@@ -144,7 +144,7 @@ network: ethernet-10g
   EXPECT_EQ(b.rates->half(), FlopsPerSecond(65e12));
   EXPECT_EQ(b.rates->memory, BytesPerSecond(320e9));
   EXPECT_EQ(cluster.nodes[0].link.bandwidth, BytesPerSecond(1e9));
-  EXPECT_EQ(cluster.nodes[1].link.bandwidth, BytesPerSecond(15.75e9)); // pcie3
+  EXPECT_EQ(cluster.nodes[1].link.bandwidth, BytesPerSecond(12e9)); // pcie3
   EXPECT_EQ(cluster.network.bandwidth, BytesPerSecond(1.25e9));
 }
 

@@ -94,7 +94,16 @@ TEST(KernelModel, TransformedConvolutionsMultiplyLess) {
   transformed.convolutionBytes = Bytes(1);
   const double saved = forward(plain, 64) / forward(transformed, 64);
   EXPECT_GT(saved, 1.1);
-  EXPECT_LT(saved, 2.25); // F(2x2, 3x3) multiplies 2.25 times less
+  EXPECT_LT(saved, 2.25);             // F(2x2, 3x3) multiplies 2.25 times less
+  Layer wide = plain, narrow = plain; // 196 outputs lie in tiles of 4x4 that are 256 outputs wide
+  wide.kernels[0].product.rows = 256;
+  narrow.kernels[0].product.rows = 196;
+  wide.convolutionBytes = narrow.convolutionBytes = Bytes(1);
+  EXPECT_LT(forward(wide, 64), forward(narrow, 64)) << "for the same work";
+  Layer line = transformed; // a filter of 1x7
+  line.kernels[0].product.depth = plain.kernels[0].product.depth = 512 * 7;
+  EXPECT_DOUBLE_EQ(forward(plain, 64), forward(line, 64));
+  plain.kernels[0].product.depth = 4608;
   EXPECT_DOUBLE_EQ(forward(plain, 64, {Precision::Bf16, {}}),
                    forward(transformed, 64, {Precision::Bf16, {}}));
   plain.kernels[0].product.groups = transformed.kernels[0].product.groups = 2;

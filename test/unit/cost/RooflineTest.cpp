@@ -130,6 +130,27 @@ TEST(Roofline, UpdateIsTheTrafficOfTheOptimizer) {
   EXPECT_EQ(update(Optimizer::Adam), 0);
 }
 
+/// The runtime: 6 bytes of each weight round it, once a step; its gradient takes 6 more in each
+/// backward pass and 12 to be added (test/runtime/test_precision.py).
+TEST(Roofline, OneMoreMicroBatchFindsRoundedWeights) {
+  Layer layer = heavy(LayerKind::MatMul);
+  KernelWork kernel;
+  kernel.kind = layer.kind;
+  kernel.product = {1, 1000, 1000, 1};
+  layer.kernels = {kernel};
+  for (const DeviceType &type : {cpu(), gpu()}) {
+    auto accumulate = [&](Precision precision) {
+      const double overhead = type.deviceClass == DeviceClass::Cpu ? cpuOverhead : 0;
+      return cost(layer, type, 1, precision).accumulate.value() - overhead;
+    };
+    EXPECT_NEAR(accumulate(Precision::Bf16), accumulate(Precision::Fp32) * (12 - 6) / 12, 1e-12);
+    EXPECT_EQ(accumulate(Precision::Tf32), accumulate(Precision::Fp32)) << "rounds nothing";
+  }
+  layer.kernels[0].kind = LayerKind::BatchedMatMul; // of activations alone
+  EXPECT_EQ(cost(layer, gpu(), 1, Precision::Bf16).accumulate,
+            cost(layer, gpu(), 1, Precision::Fp32).accumulate);
+}
+
 TEST(Roofline, NeverFallsWithTheBatchOnAnyKindOrDevice) {
   constexpr LayerKind kinds[] = {
 #define HETERPLAN_LAYER_KIND(enumerator, name, help) LayerKind::enumerator,
