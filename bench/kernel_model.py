@@ -195,7 +195,8 @@ def step(
     units = "half" if half and device.peaks["half"] else "tf32" if precision == "tf32" and device.peaks["tf32"] else "fp32"
     of_units = kernel_times(model, device, samples, units, half, channels_last, p, shares)
     if units != "fp32":  # a convolution may use matrix units, and need not
-        free = (model.kind == "convolution") & ((units == "tf32") | ~(model.last | channels_last))
+        free = (model.kind == "convolution") & (model.groups <= 1)
+        free = free & ((units == "tf32") | ~(model.last | channels_last))
         plain = kernel_times(model, device, samples, "fp32", half, channels_last, p, shares)
         of_units = [np.where(free, np.minimum(a, b), a) for a, b in zip(of_units, plain, strict=True)]
     floor, host = p["floorMicroseconds"] * 1e-6, p["hostMicroseconds"] * 1e-6

@@ -41,7 +41,7 @@ FIXED = ("hostMicroseconds", "autocastOperators", "elementwise")
 # additions and to products in the forward kernels of NeuSight's data set (MIT) on seven types of GPU.
 UNTOUCHED = {
     "floorMicroseconds": 5.0, "depthFp32": 32.0, "depthTf32": 32.0, "depthHalf": 32.0,
-    "transpositions": 2.0, "convolutionFp32": 1.0, "transformed": 1.5, "tiles": 0.55,
+    "transpositions": 2.0, "convolutionFp32": 1.0, "transformed": 1.5,
     "softmax": 0.83, "normalization": 0.68, "batched": 0.89,
     "depthwise": 0.5, "depthwiseRate": 0.05, "depthwiseRateLast": 0.05,
 }  # fmt: skip

@@ -133,10 +133,10 @@ public:
   }
 
   /// Whether a library may compute `kernel` without matrix units if that is faster. Autocast and
-  /// tf32 permit matrix units; cuDNN chooses the kernel. In 16 bits, channels last, no measured row
-  /// shows such a choice.
+  /// tf32 permit matrix units; cuDNN chooses the kernel. In 16 bits, channels last, and for groups,
+  /// no measured row shows such a choice.
   bool canBePlain(const KernelWork &kernel) const {
-    return isConvolution(kernel) && units != Units::Fp32 &&
+    return isConvolution(kernel) && units != Units::Fp32 && kernel.product.groups <= 1 &&
            (units == Units::Tf32 || isFirst(kernel));
   }
 
