@@ -26,15 +26,15 @@ const Zone *zoneOf(const Cluster &cluster, const DeviceGroup &group) {
   return found;
 }
 
-Dollars priceOfBoundary(const Cluster &cluster, const DeviceGroup &before,
-                        const DeviceGroup &behind, const Cut &cut, const MicroBatches &samples) {
-  const Zone *from = zoneOf(cluster, before), *to = zoneOf(cluster, behind);
+Dollars priceOfBoundary(const BoundarySide &before, const BoundarySide &behind, const Cut &cut,
+                        const MicroBatches &samples) {
+  const Zone *from = before.zone, *to = behind.zone;
   if (!from || !to || from == to)
     return {};
   constexpr double gigabyte = 1e9;
   const double batch = double(samples.batch.value());
-  auto copies = [&](const DeviceGroup &receivers) {
-    return double(samples.count) * receivers.replicas();
+  auto copies = [&](const BoundarySide &receivers) {
+    return double(samples.count) * receivers.replicas;
   };
   const Bytes forward = cut.forwardBytes * batch + cut.fixedBytes * copies(behind);
   const Bytes backward = cut.backwardBytes * batch + cut.fixedGradientBytes * copies(before);

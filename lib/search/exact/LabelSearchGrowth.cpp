@@ -166,9 +166,9 @@ Label LabelSearch::grownBy(int index, int option, int begin, const StageTimes &s
 double LabelSearch::trafficBetween(int option, const Label &label) const {
   const MicroBatches samples{evaluator.problem.request.globalBatch,
                              space.microBatches[label.choice]};
-  const Dollars dollars = priceOfBoundary(evaluator.problem.cluster, space.options[option].group,
-                                          space.options[label.option].group,
-                                          evaluator.cuts[space.positions[label.position]], samples);
+  const Dollars dollars =
+      priceOfBoundary(space.options[option].side, space.options[label.option].side,
+                      evaluator.cuts[space.positions[label.position]], samples);
   return dollars.value() / double(samples.batch.value()) * 1e6;
 }
 

@@ -144,8 +144,7 @@ bool LabelStore::chainHolds(const Label &a, const int *aUsed, const Label &b, co
 /// a slower one may be made up for; so may transfers, which with larger shares take longer.
 bool LabelStore::dominates(const Entry &a, const Label &aLabel, const int *aUsed, const Entry &b,
                            const Label &bLabel, const int *bUsed) {
-  if (a.fill > b.fill || a.fillAndExposed > b.fillAndExposed || a.price > b.price ||
-      a.depth > b.depth || a.traffic > b.traffic || !a.slots.mayBeWithin(b.slots))
+  if (!a.mayDominate(b))
     return false;
   for (size_t type = 0; type < types; ++type)
     if (aUsed[type] > bUsed[type])

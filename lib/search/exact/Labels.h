@@ -86,12 +86,19 @@ public:
 private:
   /// The data of dominance, kept together for the cache.
   struct Entry {
-    double fill, fillAndExposed, others, first, price, traffic;
-    PackedSlots slots;        // of the first types
+    PackedSlots slots; // of the first types; first, as it tells most entries apart
+    double fill, fillAndExposed, price, traffic, others, first;
     int64_t share, nodeShare; // samples of one device and of one node of the first stage
     double mostReceive;       // of the first stage's input, whatever stands before it
     int depth;                // beyond the number of micro-batches it does not matter
     int label;
+
+    /// False: it does not dominate `other`.
+    bool mayDominate(const Entry &other) const {
+      return slots.mayBeWithin(other.slots) && fillAndExposed <= other.fillAndExposed &&
+             fill <= other.fill && price <= other.price && traffic <= other.traffic &&
+             depth <= other.depth;
+    }
   };
 
   /// How much longer transfers between the first stage and the one before it may take, in seconds.

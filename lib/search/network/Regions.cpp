@@ -116,7 +116,7 @@ std::vector<Regions::Crossing> Regions::crossings(const Evaluator &evaluator,
                                ? std::max(receive, stage.computing)
                                : receive + stage.computing;
     const double traffic =
-        charges ? priceOfBoundary(cluster, space.options[before].group, space.options[behind].group,
+        charges ? priceOfBoundary(space.options[before].side, space.options[behind].side,
                                   evaluator.cuts[space.positions[position]], samples)
                       .value()
                 : 0;

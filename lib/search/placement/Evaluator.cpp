@@ -219,9 +219,11 @@ void Evaluator::fillTransfers(const Placement &placement, Evaluation &evaluation
 Dollars Evaluator::trafficOf(const Placement &placement) const {
   Dollars sum{};
   const MicroBatches samples{problem.request.globalBatch, placement.microBatches};
+  const auto sideOf = [&](size_t stage) {
+    return BoundarySide::of(problem.cluster, placement.stages[stage].group);
+  };
   for (size_t i = 1; i < placement.stages.size(); ++i)
-    sum += priceOfBoundary(problem.cluster, placement.stages[i - 1].group,
-                           placement.stages[i].group, cuts[placement.stages[i].begin], samples);
+    sum += priceOfBoundary(sideOf(i - 1), sideOf(i), cuts[placement.stages[i].begin], samples);
   return sum;
 }
 

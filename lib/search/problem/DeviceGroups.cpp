@@ -101,6 +101,7 @@ GroupOption makeOption(const Cluster &cluster, DeviceGroup group, ArrayRef<TypeR
         rooms[type].shards * (group.sharesNode() ? count : slotsOfChain(rooms, type, count));
     option.price += cluster.types[type].price * double(count);
   }
+  option.side = BoundarySide::of(cluster, group);
   option.group = std::move(group);
   return option;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cost/Collectives.h"
+#include "cost/TrafficPrice.h"
 #include "search/problem/NodeChains.h"
 #include "search/problem/Problem.h"
 
@@ -21,6 +22,7 @@ struct GroupOption {
   /// theirs (TypeRoom::pool).
   std::vector<int> slots;
   DollarsPerHour price{};
+  BoundarySide side{};         // of a boundary, as traffic is priced
   bool wholeModelOnly = false; // considered for one-stage plans only
   /// The option of the same devices that shares its node with no other stage; maybe itself.
   int plain = -1;
