@@ -187,21 +187,11 @@ private:
 
   bool stopped() const { return limits.stop && *limits.stop; }
 
-  /// Calls `work` for the index of each of `degrees` and its number of threads. Returns the failure
-  /// of the first one that fails.
+  /// Calls `work` for the index of each of `degrees` and its number of threads.
   Error searchTogether(ArrayRef<size_t> degrees, function_ref<Error(size_t, int)> work) {
     const int threads = std::max(1, limits.threads / std::max(1, int(degrees.size())));
-    std::vector<std::optional<Error>> failures(degrees.size());
-    inParallel(degrees.size(), limits.threads,
-               [&](size_t i) { failures[i].emplace(work(i, threads)); });
-    Error first = Error::success();
-    for (std::optional<Error> &failure : failures) {
-      if (!first) // Error's bool is true when it holds a failure
-        first = std::move(*failure);
-      else
-        consumeError(std::move(*failure));
-    }
-    return first;
+    return tryInParallel(degrees.size(), limits.threads,
+                         [&](size_t i) { return work(i, threads); });
   }
 
   void add(size_t degree, Look look) {

@@ -120,11 +120,6 @@ private:
     return narrow.takeError();
   }
 
-  struct Result {
-    Solution solution;
-    Error failure = Error::success();
-  };
-
   Error improve(int round) {
     using Member = Expected<Solution> (*)(Evaluator &, const SearchOptions &, double,
                                           const std::optional<Placement> &);
@@ -134,29 +129,24 @@ private:
                                   },
                                   learn};
     const std::vector<int> cuts = cutsToImprove();
-    std::vector<Result> results(evaluator.rules.slowestDecides() ? std::size(members) : 1);
-    auto work = [&](size_t member) {
+    std::vector<Solution> results(evaluator.rules.slowestDecides() ? std::size(members) : 1);
+    auto work = [&](size_t member) -> Error {
       Evaluator own(evaluator.problem, cuts);
       SearchOptions mine = options;
       mine.seed = options.seed * 2 + round;
       const bool isLarge = cuts.size() * evaluator.problem.cluster.types.size() >= largeProblem;
       double share = isLarge && members[member] == learn ? learningShare : workShare;
       Expected<Solution> solution = members[member](own, mine, share, best.placement);
-      if (solution)
-        results[member].solution = std::move(*solution);
-      results[member].failure =
-          solution ? own.takeError() : joinErrors(solution.takeError(), own.takeError());
+      if (!solution)
+        return joinErrors(solution.takeError(), own.takeError());
+      results[member] = std::move(*solution);
+      return own.takeError();
     };
-    inParallel(results.size(), options.threads, work);
-    Error first = Error::success();
-    for (Result &result : results) {
-      if (!first) // Error's bool is true when it holds a failure
-        first = std::move(result.failure);
-      else
-        consumeError(std::move(result.failure));
-      merge(result.solution);
-    }
-    return first;
+    if (Error failure = tryInParallel(results.size(), options.threads, work))
+      return failure;
+    for (const Solution &result : results)
+      merge(result);
+    return Error::success();
   }
 
   Evaluator &evaluator;

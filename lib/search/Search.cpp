@@ -71,6 +71,7 @@ Expected<size_t> strategyIndex(StringRef name) {
              .note({}, "accepted are " + accepted)
          << "no strategy is called '" << name << "'" << didYouMean(name, names);
 }
+
 /// SearchOutcome::bound of a search that has found no plan.
 std::optional<double> boundWithoutPlan(const Request &request, const Solution &solution,
                                        const SearchOptions &options) {
