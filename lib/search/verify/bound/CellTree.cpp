@@ -13,7 +13,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double wide = 0.03, worthHalving = 4e-3;
 // Parts of the goal: bounds from which on states are worth their work, also in narrow cells.
 constexpr double near = 0.985, farthest = 0.8;
-constexpr int fewSteps = 16, manySteps = 32;
+constexpr int fewSteps = 8, manySteps = 20;
 constexpr size_t fewStates = 256, manyStates = 2048;
 } // namespace
 

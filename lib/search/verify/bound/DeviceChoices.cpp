@@ -190,21 +190,6 @@ LeastLink DeviceChoices::linkOf(ArrayRef<std::pair<int, int>> own, int inNode,
   return least;
 }
 
-double NeighbourLink::timeApart(Bytes perSample, Bytes fixed, bool back) const {
-  if (perSample == Bytes(0) && fixed == Bytes(0))
-    return 0;
-  const Bytes over = perSample * through + fixed * double(back ? before : behind);
-  return network.latency.value() + over.value() * network.secondsPerByte;
-}
-
-double NeighbourLink::timeInNode(Bytes perSample, Bytes fixed, bool back) const {
-  const double least = timeApart(perSample, fixed, back);
-  if (!mayMeet || (perSample == Bytes(0) && fixed == Bytes(0)))
-    return least;
-  const Bytes within = perSample * share + fixed;
-  return std::min(least, inside.latency.value() + within.value() * inside.secondsPerByte);
-}
-
 bool hasNoSlowerLinks(const DeviceChoice &a, const DeviceChoice &b) {
   if (a.inNode > b.inNode || a.inNode * a.share > b.inNode * b.share)
     return false;

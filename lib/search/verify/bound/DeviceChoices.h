@@ -9,6 +9,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,9 +50,20 @@ struct NeighbourLink {
 
   /// Seconds of a message over the network. `fixed` bytes go to each device that receives: those of
   /// the stage behind, or, with `back`, those of the stage before.
-  double timeApart(Bytes perSample, Bytes fixed, bool back) const;
+  double timeApart(Bytes perSample, Bytes fixed, bool back) const {
+    if (perSample == Bytes(0) && fixed == Bytes(0))
+      return 0;
+    const Bytes over = perSample * through + fixed * double(back ? before : behind);
+    return network.latency.value() + over.value() * network.secondsPerByte;
+  }
   /// The same in one node, where stages may use the network, too.
-  double timeInNode(Bytes perSample, Bytes fixed, bool back) const;
+  double timeInNode(Bytes perSample, Bytes fixed, bool back) const {
+    const double least = timeApart(perSample, fixed, back);
+    if (!mayMeet || (perSample == Bytes(0) && fixed == Bytes(0)))
+      return least;
+    const Bytes within = perSample * share + fixed;
+    return std::min(least, inside.latency.value() + within.value() * inside.secondsPerByte);
+  }
 };
 
 /// Whether no stage beside one on `a` takes longer to send and to receive than beside one on `b`.

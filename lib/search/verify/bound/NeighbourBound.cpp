@@ -32,13 +32,13 @@ NeighbourBound::NeighbourBound(const StageBounds &bounds, const StageList &list,
   dropByCuts();
   numberChoices(list);
   dropWorse();
-  dropByNeighbours();
 }
 
 NeighbourBound::NeighbourBound(const NeighbourBound &whole, const BoundCell &part)
     : NeighbourBound(whole) {
   cell = part;
   looked = 0;
+  knowsNeighbours = true;
   llvm::erase_if(steps, [&](const BoundStep &step) {
     return step.least > cell.high || microBatches * step.least > cell.most;
   });
@@ -103,25 +103,24 @@ void NeighbourBound::listSteps(const StageList &list) {
 }
 
 /// The least behind each cut, if transfers of neighbours take the least.
-std::vector<BoundRest> NeighbourBound::restsByCut(bool pays) const {
+std::vector<BoundRest> NeighbourBound::restsByCut() const {
   std::vector<BoundRest> result(size_t(bounds.cutCount()), {infinity, infinity});
   result.back() = {0, -infinity};
-  const double each = pays ? second : 1;
   for (const BoundStep &step : reverse(steps)) {
     const BoundRest &after = result[size_t(step.end)];
-    const double payment = pays ? own(step, cell.least) : 0;
+    const double payment = own(step, cell.least);
     BoundRest &rest = result[size_t(step.begin)];
-    rest.fill = std::min(rest.fill, payment + each * step.least + after.fill);
+    rest.fill = std::min(rest.fill, payment + second * step.least + after.fill);
     rest.forward =
-        std::min(rest.forward, payment + std::max(each * (step.sync + step.least) + after.fill,
-                                                  each * step.forward + after.forward));
+        std::min(rest.forward, payment + std::max(second * (step.sync + step.least) + after.fill,
+                                                  second * step.forward + after.forward));
   }
   return result;
 }
 
 /// Drops stages without a look at their neighbours, which is quick.
 void NeighbourBound::dropByCuts() {
-  const std::vector<BoundRest> behind = restsByCut(true);
+  const std::vector<BoundRest> behind = restsByCut();
   std::vector<BoundRest> before(behind.size(), {infinity, infinity});
   before[0] = {0, 0};
   size_t kept = 0;
@@ -236,10 +235,11 @@ double NeighbourBound::improve(int most, size_t &work) {
   return bound;
 }
 
-/// Polyak's steps towards the goal.
+/// Polyak's steps towards the goal. A few of them often reach it; only then are stages dropped by
+/// their neighbours, which takes as long as several steps.
 double NeighbourBound::ascend(int most) {
   constexpr double beyond = 1.002, leastStride = 0.2;
-  constexpr int patience = 3;
+  constexpr int patience = 3, stepsAlone = 3;
   std::vector<double> now = multipliers, best = multipliers;
   double bound = -infinity, stride = 1;
   int stalled = 0;
@@ -260,7 +260,12 @@ double NeighbourBound::ascend(int most) {
       stride /= 2;
       stalled = 0;
     }
-    if (!advance(surplusOf(rests, via), stride * (goal * beyond - value), now))
+    const std::vector<double> surplus = surplusOf(rests, via);
+    if (!knowsNeighbours && round + 1 == stepsAlone) {
+      setMultipliers(best);
+      dropByNeighbours();
+    }
+    if (!advance(surplus, stride * (goal * beyond - value), now))
       break;
   }
   setMultipliers(best);
@@ -268,15 +273,15 @@ double NeighbourBound::ascend(int most) {
   return std::min(bound, goal);
 }
 
+/// Drops stages by the least path through each of them.
 void NeighbourBound::dropByNeighbours() {
-  looked += 4 * workOfRests();
-  const std::vector<double> paying = leastThrough(true), timed = leastThrough(false);
+  looked += 2 * workOfRests();
+  knowsNeighbours = true;
+  const std::vector<double> through = leastThrough();
   size_t kept = 0;
   for (size_t i = 0; i < steps.size(); ++i) {
     const double slowest = (microBatches - 1) * std::max(cell.low, steps[i].least) * safety;
-    const double value = paying[i] * safety - refunded + (paysMoney ? 0 : slowest);
-    const double seconds = timed[i] * safety + slowest;
-    if (value < goal && seconds <= cell.most && (paysMoney || seconds < goal))
+    if (through[i] * safety - refunded + (paysMoney ? 0 : slowest) < goal)
       steps[kept++] = steps[i];
   }
   steps.resize(kept);

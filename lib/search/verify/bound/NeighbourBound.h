@@ -121,13 +121,13 @@ private:
   void setMultipliers(const std::vector<double> &values);
   void listSteps(const StageList &list);
   void dropByCuts();
-  std::vector<BoundRest> restsByCut(bool pays) const;
+  std::vector<BoundRest> restsByCut() const;
   void numberChoices(const StageList &list);
   void dropWorse();
   bool isNoWorse(const BoundStep &a, const BoundStep &b) const;
   void dropByNeighbours();
   double ascend(int most);
-  std::vector<double> leastThrough(bool pays) const;
+  std::vector<double> leastThrough() const;
   const NeighbourLink &linkOf(int from, int behind) const {
     return neighbours->links[size_t(behind) * choices.size() + size_t(from)];
   }
@@ -140,11 +140,10 @@ private:
                  bool pays, double least, const Rests &rests) const;
   static void lower(BoundRest &rest, Via *via, const LeastOfInput &of, const BoundHop &hop,
                     double each, bool meets);
-  static void arrive(std::vector<Arrival> &arrivals, const BoundRest &before, const BoundHop &hop,
-                     double each);
+  void arrive(std::vector<Arrival> &arrivals, const BoundRest &before, const BoundHop &hop) const;
   static void keepBest(std::vector<Arrival> &arrivals);
   void addArrivals(std::vector<std::vector<Arrival>> &arrivals, const BoundStep &step,
-                   const std::vector<int> &froms, double each, const Rests &before) const;
+                   const std::vector<int> &froms, const Rests &before) const;
   /// The pairs of neighbours, and the stages, that a call of restsFor looks at.
   size_t workOfRests() const;
   double rootOf(const Rests &rests) const;
@@ -164,7 +163,8 @@ private:
   std::vector<BoundStep> steps;
   std::vector<int> choices; // indices into the list; the first one is none
   std::shared_ptr<Neighbours> neighbours;
-  size_t looked = 0; // work that no call of improve() has reported
+  bool knowsNeighbours = false; // whether stages were dropped by their neighbours
+  size_t looked = 0;            // work that no call of improve() has reported
 };
 
 } // namespace heterplan

@@ -23,9 +23,12 @@ BoundHop NeighbourBound::hopOf(int from, const BoundStep &step, bool inNode) con
     return {};
   const Cut &cut = bounds.crossing(step.begin);
   const NeighbourLink &link = linkOf(from, step.choice);
-  const auto time = inNode ? &NeighbourLink::timeInNode : &NeighbourLink::timeApart;
-  return {(link.*time)(cut.forwardBytes, cut.fixedBytes, /*back=*/false),
-          (link.*time)(cut.backwardBytes, cut.fixedGradientBytes, /*back=*/true)};
+  const auto time = [&](Bytes perSample, Bytes fixed, bool back) {
+    return inNode ? link.timeInNode(perSample, fixed, back)
+                  : link.timeApart(perSample, fixed, back);
+  };
+  return {time(cut.forwardBytes, cut.fixedBytes, /*back=*/false),
+          time(cut.backwardBytes, cut.fixedGradientBytes, /*back=*/true)};
 }
 
 size_t NeighbourBound::firstOfInput(size_t end) const {
@@ -44,6 +47,8 @@ size_t NeighbourBound::endOfInput(size_t first) const {
 
 /// The number of stages, from `first` on, whose passes take at most `most` seconds.
 size_t NeighbourBound::lengthWithin(size_t first, size_t end, double most) const {
+  if (steps[end - 1].passes <= most)
+    return end - first;
   const auto within = [most](const BoundStep &step) { return step.passes <= most; };
   return size_t(
       std::partition_point(steps.begin() + long(first), steps.begin() + long(end), within) -
@@ -191,11 +196,11 @@ size_t NeighbourBound::workOfRests() const {
 
 /// Adds the ways in which a path arrives at a stage from a place, unless another is no worse.
 void NeighbourBound::arrive(std::vector<Arrival> &arrivals, const BoundRest &before,
-                            const BoundHop &hop, double each) {
+                            const BoundHop &hop) const {
   if (std::isfinite(before.fill))
-    arrivals.push_back(
-        {hop.receive,
-         {before.fill + each * (hop.receive + hop.gradient), before.forward + each * hop.receive}});
+    arrivals.push_back({hop.receive,
+                        {before.fill + second * (hop.receive + hop.gradient),
+                         before.forward + second * hop.receive}});
 }
 
 /// Drops arrivals that others are no worse than.
@@ -216,8 +221,7 @@ void NeighbourBound::keepBest(std::vector<Arrival> &arrivals) {
 
 /// The least of paths to the begin of `step`, by its place.
 void NeighbourBound::addArrivals(std::vector<std::vector<Arrival>> &arrivals, const BoundStep &step,
-                                 const std::vector<int> &froms, double each,
-                                 const Rests &before) const {
+                                 const std::vector<int> &froms, const Rests &before) const {
   const size_t place = runs().first(step.choice);
   arrivals.resize(runs().placesOf(step.choice));
   for (std::vector<Arrival> &each : arrivals)
@@ -229,18 +233,17 @@ void NeighbourBound::addArrivals(std::vector<std::vector<Arrival>> &arrivals, co
       const BoundRest &to = before[indexOf(step.begin, other)];
       least = {std::min(least.fill, to.fill), std::min(least.forward, to.forward)};
       if (mayMeet(other, step.choice))
-        arrive(arrivals[runs().joined(other, step.choice) - place], to, inNode, each);
+        arrive(arrivals[runs().joined(other, step.choice) - place], to, inNode);
     }
-    arrive(arrivals[0], least, hopOf(from, step, false), each);
+    arrive(arrivals[0], least, hopOf(from, step, false));
   }
   for (std::vector<Arrival> &each : arrivals)
     keepBest(each);
 }
 
-/// The least path through each stage: seconds, with payments or without.
-std::vector<double> NeighbourBound::leastThrough(bool pays) const {
-  const double each = pays ? second : 1;
-  const Rests behind = restsFor(pays, cell.least);
+/// The least path through each stage, with payments.
+std::vector<double> NeighbourBound::leastThrough() const {
+  const Rests behind = restsFor(true, cell.least);
   Rests before(behind.size(), {infinity, infinity});
   before[indexOf(0, 0)] = {0, 0};
   std::vector<double> result(steps.size(), infinity);
@@ -248,18 +251,18 @@ std::vector<double> NeighbourBound::leastThrough(bool pays) const {
   std::vector<std::vector<Arrival>> arrivals; // by place
   for (size_t first = 0, end = 0; first < steps.size(); first = end) {
     end = endOfInput(first);
-    addArrivals(arrivals, steps[first], froms[size_t(steps[first].begin)], each, before);
+    addArrivals(arrivals, steps[first], froms[size_t(steps[first].begin)], before);
     for (size_t place = 0; place < arrivals.size(); ++place)
       for (size_t i = first; i < end; ++i) {
         const BoundStep &step = steps[i];
         const size_t index = indexOf(step.end, runs().first(step.choice) + place);
-        const double payment = pays ? own(step, cell.least) : 0;
+        const double payment = own(step, cell.least);
         for (const Arrival &from : arrivals[place]) {
           if (step.passes + from.receive > cell.high)
             break;
-          const double fill = payment + each * step.passes +
-                              std::max(from.before.fill, from.before.forward + each * step.sync);
-          const double forward = payment + each * step.forward + from.before.forward;
+          const double fill = payment + second * step.passes +
+                              std::max(from.before.fill, from.before.forward + second * step.sync);
+          const double forward = payment + second * step.forward + from.before.forward;
           before[index].fill = std::min(before[index].fill, fill);
           before[index].forward = std::min(before[index].forward, forward);
           result[i] = std::min(
