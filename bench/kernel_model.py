@@ -79,6 +79,7 @@ class Model:
         rows, transformed = [], []
         self.layer_count = len(layers)
         self.dense = np.zeros(len(layers))
+        self.parameters = np.array([len(l.get("parameters", [])) - len(l.get("tables", [])) for l in layers])
         for index, layer in enumerate(layers):
             tables = sum(t["rows"] * t["columns"] * 4 for t in layer.get("tables", []))
             self.dense[index] = layer.get("parameterBytes", 0) - tables
@@ -213,11 +214,19 @@ def step(
 
 
 UPDATE = {"sgd": 3, "momentum": 5, "adam": 7}
+FOR_LOOP = {"sgd": (1, 3), "momentum": (3, 8), "adam": (7, 18)}  # kernels of a parameter, and how often they move it
 
 
-def update(model: Model, device: Device, optimizer: str, p: dict[str, float], shares: dict[str, float]) -> float:
-    bandwidth = device.sustained.get("memory", device.peaks["bandwidth"] * shares["bandwidth"])
-    return float(model.dense.sum()) * UPDATE[optimizer] / (bandwidth * p["elementwise"])
+def update(
+    model: Model, device: Device, optimizer: str, p: dict[str, float], shares: dict[str, float], kernels: str = "fused"
+) -> float:
+    bandwidth = device.sustained.get("memory", device.peaks["bandwidth"] * shares["bandwidth"]) * p["elementwise"]
+    if kernels == "fused":
+        return float(model.dense.sum()) * UPDATE[optimizer] / bandwidth
+    each, traffic = FOR_LOOP[optimizer]
+    count = each * np.maximum(model.parameters, 1) * (model.dense > 0)
+    on_device = model.dense * traffic / bandwidth + p["floorMicroseconds"] * 1e-6 * count
+    return float(np.maximum(on_device, p["hostMicroseconds"] * 1e-6 * count).sum())
 
 
 def accumulate(model: Model, device: Device, rounds: bool, p: dict[str, float], shares: dict[str, float]) -> float:

@@ -64,7 +64,8 @@ def predict(row: Row, models: Path, folder: Path, any_memory: bool = False) -> P
     command = [
         binary(), "compile", str(models / f"{row.model}.layers.json"), "--cluster", str(cluster),
         "--batch", str(row.batch), "--micro-batches", str(row.micro), "--precision", precision,
-        "--optimizer", row.optimizer, "--memory-format", layout, "--recompute", "never",
+        "--optimizer", row.optimizer, "--optimizer-kernels", row.optimizer_kernels,
+        "--memory-format", layout, "--recompute", "never",
         "--shard-state", "none", "--batch-norm", "local", *schedule, "-o", str(folder / "plan"), "--force",
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -90,7 +90,7 @@ class Fit:
         seconds = row.micro * (forward + backward)
         if row.kind == "fb":
             return seconds
-        seconds += update(model, device, row.optimizer, values, shares)
+        seconds += update(model, device, row.optimizer, values, shares, row.optimizer_kernels)
         rounds = row.precision in ("bf16", "fp16")
         seconds += (row.micro - 1) * accumulate(model, device, rounds, values, shares)
         if row.gpus > 1:

@@ -377,4 +377,10 @@ double kernelHalfWidth(LayerKind kind, const DeviceType &device, Precision preci
 
 double elementwiseShare() { return fitted::elementwise; }
 
+Seconds elementwiseTime(const DeviceType &device, Bytes moved, double count) {
+  const BytesPerSecond bandwidth = kernelRates(device, Precision::Fp32).memory * elementwiseShare();
+  const Seconds time = moved / bandwidth + Seconds(fitted::floorMicroseconds * 1e-6 * count);
+  return std::max(time, Seconds(fitted::hostMicroseconds * 1e-6 * count));
+}
+
 } // namespace heterplan

@@ -54,4 +54,8 @@ double kernelHalfWidth(LayerKind kind, const DeviceType &device, Precision preci
 /// Share of the bandwidth that elementwise kernels of a GPU reach.
 double elementwiseShare();
 
+/// Time of `count` elementwise kernels, one after another, that move `moved` together: at least
+/// what the host takes to enqueue them.
+Seconds elementwiseTime(const DeviceType &device, Bytes moved, double count);
+
 } // namespace heterplan

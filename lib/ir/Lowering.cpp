@@ -52,6 +52,7 @@ public:
     program.model = plan.model;
     program.schedule = plan.schedule;
     program.optimizer = plan.optimizer;
+    program.optimizerKernels = plan.optimizerKernels;
     program.stages = static_cast<int>(plan.stages.size());
     program.microBatches = plan.microBatches;
     program.globalBatch = plan.globalBatch;

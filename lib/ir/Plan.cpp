@@ -33,6 +33,10 @@ const char *nameOf(Optimizer optimizer) {
   return names[static_cast<int>(optimizer)];
 }
 
+const char *nameOf(OptimizerKernels kernels) {
+  return kernels == OptimizerKernels::ForLoop ? "for-loop" : "fused";
+}
+
 const char *nameOf(MemoryFormat format) {
   return format == MemoryFormat::ChannelsLast ? "channels-last" : "channels-first";
 }

@@ -29,6 +29,9 @@ enum class Schedule : int {
 #include "ir/Schedules.def"
 };
 enum class Optimizer { Sgd, Momentum, Adam };
+/// How PyTorch updates the parameters of a GPU: one kernel for many of them, or kernels for each,
+/// one after another. On a CPU each is updated by itself either way.
+enum class OptimizerKernels { Fused, ForLoop };
 enum class Precision { Fp32, Tf32, Bf16, Fp16 };
 constexpr int precisions = 4; // how many there are
 /// Whether autocast computes products in 16 bits.
@@ -47,13 +50,14 @@ enum class IterationModel : int {
 #define HETERPLAN_ITERATION_MODEL(enumerator, name, cls, help) enumerator,
 #include "ir/IterationModels.def"
 };
-const char *nameOf(Objective objective);   // "throughput" | "cost" | "gpu-seconds"
-const char *nameOf(Schedule schedule);     // "data-parallel" | "1f1b" | ...
-const char *nameOf(ScheduleChoice choice); // "auto" | "data-parallel" | "pipeline" | "burst"
-const char *nameOf(Optimizer optimizer);   // "sgd" | "momentum" | "adam"
-const char *nameOf(MemoryFormat format);   // "channels-first" | "channels-last"
-const char *nameOf(Precision precision);   // "fp32" | "tf32" | "bf16" | "fp16"
-const char *nameOf(BatchNorm batchNorm);   // "synchronised" | "local"
+const char *nameOf(Objective objective);      // "throughput" | "cost" | "gpu-seconds"
+const char *nameOf(Schedule schedule);        // "data-parallel" | "1f1b" | ...
+const char *nameOf(ScheduleChoice choice);    // "auto" | "data-parallel" | "pipeline" | "burst"
+const char *nameOf(Optimizer optimizer);      // "sgd" | "momentum" | "adam"
+const char *nameOf(OptimizerKernels kernels); // "fused" | "for-loop"
+const char *nameOf(MemoryFormat format);      // "channels-first" | "channels-last"
+const char *nameOf(Precision precision);      // "fp32" | "tf32" | "bf16" | "fp16"
+const char *nameOf(BatchNorm batchNorm);      // "synchronised" | "local"
 const char *nameOf(IterationModel iterationModel); // "synchronous-1f1b" | ...
 
 struct ScheduleInfo {
@@ -276,6 +280,7 @@ struct Plan : Requirements, ModeRequest {
   int microBatches = 1; // at most `globalBatch`
   Schedule schedule = Schedule::DataParallel;
   Optimizer optimizer = Optimizer::Sgd;
+  OptimizerKernels optimizerKernels = OptimizerKernels::Fused;
   Precision precision = Precision::Fp32;
   MemoryFormat memoryFormat = MemoryFormat::ChannelsFirst;
   BatchNorm batchNorm = BatchNorm::Synchronised;

@@ -159,6 +159,8 @@ void writeDecision(const Plan &plan, v1::Plan &form) {
   form.set_micro_batches(plan.microBatches);
   form.set_schedule(nameOf(plan.schedule));
   form.set_optimizer(nameOf(plan.optimizer));
+  if (plan.optimizerKernels != OptimizerKernels::Fused)
+    form.set_optimizer_kernels(nameOf(plan.optimizerKernels));
   form.set_precision(nameOf(plan.precision));
   form.set_memory_format(nameOf(plan.memoryFormat));
   form.set_iteration_model(nameOf(plan.iterationModel));
@@ -334,6 +336,9 @@ void readDecision(const v1::Plan &form, NameReader &names, Plan &plan) {
   plan.schedule =
       names.named<Schedule>(form.schedule(), static_cast<int>(schedules().size()), "schedule");
   plan.optimizer = names.named<Optimizer>(form.optimizer(), 3, "optimizer");
+  if (!form.optimizer_kernels().empty())
+    plan.optimizerKernels =
+        names.named<OptimizerKernels>(form.optimizer_kernels(), 2, "optimizerKernels");
   plan.precision = names.named<Precision>(form.precision(), precisions, "precision");
   if (!form.memory_format().empty())
     plan.memoryFormat = names.named<MemoryFormat>(form.memory_format(), 2, "memoryFormat");

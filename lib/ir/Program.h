@@ -116,6 +116,7 @@ struct Program {
   std::string model;
   Schedule schedule = Schedule::DataParallel;
   Optimizer optimizer = Optimizer::Sgd;
+  OptimizerKernels optimizerKernels = OptimizerKernels::Fused;
   int stages = 0;
   std::vector<StageLink> links; // as StageGraph takes them; empty: the stages are a chain
   int microBatches = 1;

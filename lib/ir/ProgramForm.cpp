@@ -152,6 +152,9 @@ void readCommon(const v1::RankProgram &form, NameReader &names, Program &program
   program.schedule =
       names.named<Schedule>(form.schedule(), static_cast<int>(schedules().size()), "schedule");
   program.optimizer = names.named<Optimizer>(form.optimizer(), 3, "optimizer");
+  if (!form.optimizer_kernels().empty())
+    program.optimizerKernels =
+        names.named<OptimizerKernels>(form.optimizer_kernels(), 2, "optimizerKernels");
   program.stages = form.stages();
   program.microBatches = form.micro_batches();
   program.globalBatch = Samples(int64_t(form.global_batch()));
@@ -212,9 +215,10 @@ RankProgram readRank(const v1::RankProgram &form, NameReader &names) {
 /// Whether two files belong to one program.
 bool sameProgram(const Program &a, const Program &b) {
   return a.model == b.model && a.schedule == b.schedule && a.optimizer == b.optimizer &&
-         a.stages == b.stages && a.links == b.links && a.microBatches == b.microBatches &&
-         a.globalBatch == b.globalBatch && a.predictedIteration == b.predictedIteration &&
-         a.overlapsSums == b.overlapsSums && a.overlapsTransfers == b.overlapsTransfers;
+         a.optimizerKernels == b.optimizerKernels && a.stages == b.stages && a.links == b.links &&
+         a.microBatches == b.microBatches && a.globalBatch == b.globalBatch &&
+         a.predictedIteration == b.predictedIteration && a.overlapsSums == b.overlapsSums &&
+         a.overlapsTransfers == b.overlapsTransfers;
 }
 
 Expected<RankFile> readRankFile(StringRef folder, int rank) {
@@ -252,6 +256,8 @@ std::string toJson(const Program &program, int rankIndex) {
   form.set_micro_batches(program.microBatches);
   form.set_schedule(heterplan::nameOf(program.schedule));
   form.set_optimizer(heterplan::nameOf(program.optimizer));
+  if (program.optimizerKernels != OptimizerKernels::Fused)
+    form.set_optimizer_kernels(heterplan::nameOf(program.optimizerKernels));
   for (const ProgramPart &part : rank.parts)
     writePart(part, *form.add_parts());
   for (const Instruction &instruction : rank.instructions)

@@ -20,6 +20,7 @@ struct Request : Requirements, ModeRequest {
   ScheduleChoice schedule = ScheduleChoice::Auto;
   int microBatches = 0; // 0: searched
   Optimizer optimizer = Optimizer::Sgd;
+  OptimizerKernels optimizerKernels = OptimizerKernels::Fused;
   Precision precision = Precision::Fp32;
   std::optional<MemoryFormat> memoryFormat; // none: the faster one, as readers of requests decide
   BatchNorm batchNorm = BatchNorm::Synchronised;

@@ -51,6 +51,7 @@ class CompileOptions(TypedDict, total=False):
     widths: Literal["powers", "any"]
     # Training
     optimizer: Literal["sgd", "momentum", "adam"]
+    optimizer_kernels: Literal["fused", "for-loop"]
     precision: Literal["fp32", "tf32", "bf16", "fp16"]
     memory_format: Literal["auto", "channels-first", "channels-last"]
     batch_norm: Literal["synchronised", "local"]

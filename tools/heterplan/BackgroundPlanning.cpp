@@ -19,6 +19,7 @@ Expected<Problem> copyProblem(LayerGraph layers, const PlanningInputs &inputs,
   request.schedule = ScheduleChoice::Burst;
   request.iterationModel = IterationModel::Burst;
   request.optimizer = inputs.problem.request.optimizer;
+  request.optimizerKernels = inputs.problem.request.optimizerKernels;
   request.precision = inputs.problem.request.precision;
   request.memoryFormat = inputs.problem.request.memoryFormat;
   request.batchNorm = inputs.problem.request.batchNorm;
@@ -70,9 +71,9 @@ Expected<std::optional<PlannedCopy>> addBackground(Plan &plan, const PlanningInp
   const Request &request = inputs.problem.request;
   if (isHalf(request.precision))
     model->layers = underAutocast(std::move(model->layers));
-  Expected<CostInputs> costs =
-      readCosts(options.costs, model->layers, request.optimizer, request.precision,
-                request.memoryFormat.value_or(MemoryFormat::ChannelsFirst));
+  Expected<CostInputs> costs = readCosts(
+      options.costs, model->layers, request.optimizer, request.precision,
+      request.memoryFormat.value_or(MemoryFormat::ChannelsFirst), request.optimizerKernels);
   if (!costs)
     return costs.takeError();
   Expected<Problem> problem = copyProblem(model->layers, inputs, *costs->model, asked->batch);

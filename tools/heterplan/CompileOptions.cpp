@@ -91,6 +91,9 @@ void addParallelism(CLI::App &command, CompileOptions &options) {
 void addTraining(CLI::App &command, CompileOptions &options) {
   beginGroup(command, "Training");
   addText(command, "--optimizer", options.optimizer, "NAME", "sgd (default), momentum or adam");
+  addText(command, "--optimizer-kernels", options.optimizerKernels, "NAME",
+          "updates on a GPU: fused (default: one kernel for many parameters) or for-loop (kernels "
+          "for each parameter)");
   addText(command, "--precision", options.precision, "NAME",
           "fp32 (default), tf32, bf16, or fp16 with scaled losses");
   addText(
@@ -268,6 +271,9 @@ Error readChoices(const CompileOptions &options, Request &request) {
   if (Error error = readChoice("--schedule", options.schedule, request.schedule))
     return error;
   if (Error error = readChoice("--optimizer", options.optimizer, request.optimizer))
+    return error;
+  if (Error error =
+          readChoice("--optimizer-kernels", options.optimizerKernels, request.optimizerKernels))
     return error;
   if (request.schedule == ScheduleChoice::Burst)
     request.iterationModel = IterationModel::Burst;

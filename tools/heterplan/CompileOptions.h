@@ -20,8 +20,8 @@ struct CompileOptions {
   std::vector<std::string> pins, colocations, separations, deviceLimits;
   std::string batch, objective, minThroughput, maxCostPerHour, maxCostPerMillionSamples,
       maxCostPerIteration, maxIterationTime, maxMemoryFraction, memoryHeadroom, schedule,
-      strategy = "auto", timeLimit, seed, optimizer, precision, memoryFormat, batchNorm,
-      microBatches, amplificationLimit, widths, background, backgroundBatch, maxSlowdown,
+      strategy = "auto", timeLimit, seed, optimizer, optimizerKernels, precision, memoryFormat,
+      batchNorm, microBatches, amplificationLimit, widths, background, backgroundBatch, maxSlowdown,
       iterationModel, costModel, rounding, epochs, samples, gap, threads, policyIn, policyOut,
       paretoPoints, workLimit, recompute, shardState, tensorParallel, sequenceParallel,
       alternatives, without, tune, layerOrder;

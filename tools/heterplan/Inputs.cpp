@@ -9,6 +9,7 @@
 
 #include "cost/Catalogue.h"
 #include "cost/DeviceSpeed.h"
+#include "cost/ForLoopUpdates.h"
 #include "cost/IterationRatioModel.h"
 #include "cost/KernelModel.h"
 #include "cost/ProfiledModel.h"
@@ -373,7 +374,8 @@ Expected<MemoryFormat> formatFor(const CostOptions &options, const LayerGraph &g
 }
 
 Expected<CostInputs> readCosts(const CostOptions &options, const LayerGraph &graph,
-                               Optimizer optimizer, Precision precision, MemoryFormat format) {
+                               Optimizer optimizer, Precision precision, MemoryFormat format,
+                               OptimizerKernels kernels) {
   Expected<Cluster> cluster = readWholeCluster(options.cluster);
   if (!cluster)
     return cluster.takeError();
@@ -404,7 +406,10 @@ Expected<CostInputs> readCosts(const CostOptions &options, const LayerGraph &gra
   inputs.ofTypes = std::make_unique<ProfiledModel>(
       *inputs.measured, graph.model, options.requireMeasured ? nullptr : inputs.corrected.get(),
       inputs.inferred.get());
-  inputs.model = std::make_unique<SpeedModel>(*inputs.ofTypes);
+  if (kernels == OptimizerKernels::ForLoop)
+    inputs.inForLoop = std::make_unique<ForLoopUpdates>(*inputs.ofTypes, optimizer);
+  inputs.model =
+      std::make_unique<SpeedModel>(inputs.inForLoop ? *inputs.inForLoop : *inputs.ofTypes);
   if (graph.degrees().size() > 1) {
     inputs.cluster = withShardTypes(std::move(inputs.cluster), graph.degrees());
     inputs.ofShards = std::move(inputs.model);
@@ -463,8 +468,8 @@ Expected<PlanInputs> readPlanInputs(StringRef planPath, StringRef modelPath,
   Expected<LayerGraph> layers = inOrderOf(*plan, std::move(model->layers));
   if (!layers)
     return layers.takeError();
-  Expected<CostInputs> costs =
-      readCosts(options, *layers, plan->optimizer, plan->precision, plan->memoryFormat);
+  Expected<CostInputs> costs = readCosts(options, *layers, plan->optimizer, plan->precision,
+                                         plan->memoryFormat, plan->optimizerKernels);
   if (!costs)
     return costs.takeError();
   return PlanInputs{std::move(*plan), std::move(*layers), std::move(model->graph),

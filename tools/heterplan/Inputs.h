@@ -69,6 +69,7 @@ struct CostInputs {
   std::unique_ptr<CostModel> roofline;       // likewise
   std::unique_ptr<CostModel> corrected;      // likewise
   std::unique_ptr<CostModel> ofTypes;        // likewise
+  std::unique_ptr<CostModel> inForLoop;      // likewise, of updates that are not fused
   std::unique_ptr<CostModel> ofShards;       // likewise, if devices share layers
   std::unique_ptr<CostModel> model;
 };
@@ -87,7 +88,8 @@ llvm::Expected<MemoryFormat> formatFor(const CostOptions &options, const LayerGr
 /// For the layers of `graph`. Entries that contradict each other are warned of on stderr.
 llvm::Expected<CostInputs> readCosts(const CostOptions &options, const LayerGraph &graph,
                                      Optimizer optimizer, Precision precision,
-                                     MemoryFormat format = MemoryFormat::ChannelsFirst);
+                                     MemoryFormat format = MemoryFormat::ChannelsFirst,
+                                     OptimizerKernels kernels = OptimizerKernels::Fused);
 
 /// The plan at `path`, a file or its directory. A model in its place is an error of usage.
 llvm::Expected<Plan> readPlanAt(llvm::StringRef path);

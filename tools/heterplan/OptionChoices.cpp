@@ -33,6 +33,7 @@ std::vector<const char *> choicesOf(StringRef option) {
       {"--schedule", {"auto", "data-parallel", "pipeline", "burst"}},
       {"--widths", {"powers", "any"}},
       {"--optimizer", {"sgd", "momentum", "adam"}},
+      {"--optimizer-kernels", {"fused", "for-loop"}},
       {"--recompute", {"auto", "never", "always"}},
       {"--sequence-parallel", {"auto", "never"}},
       {"--shard-state", {"none", "optimizer", "gradients", "parameters", "auto"}},

@@ -187,8 +187,9 @@ void printFacts(raw_ostream &os, const Plan &plan) {
   printFact(os, "limits", limitsText(plan));
   printFact(os, "batch", batchText(plan));
   printFact(os, "schedule",
-            Twine(nameOf(plan.schedule)) + ", " + nameOf(plan.optimizer) + ", " +
-                nameOf(plan.precision) +
+            Twine(nameOf(plan.schedule)) + ", " + nameOf(plan.optimizer) +
+                (plan.optimizerKernels == OptimizerKernels::ForLoop ? " in a for-loop" : "") +
+                ", " + nameOf(plan.precision) +
                 (plan.memoryFormat == MemoryFormat::ChannelsLast ? ", channels-last" : "") +
                 (plan.batchNorm == BatchNorm::Local ? ", local batch normalisation" : "") +
                 (plan.overlapsSums ? ", all-reduces overlap backward passes" : "") +

@@ -166,8 +166,9 @@ Expected<PlanningInputs> planningInputsOf(const CompileOptions &options, Plannin
       return format.takeError();
     request.memoryFormat = *format;
   }
-  Expected<CostInputs> costs = readCosts(options.costs, model.layers, request.optimizer,
-                                         request.precision, *request.memoryFormat);
+  Expected<CostInputs> costs =
+      readCosts(options.costs, model.layers, request.optimizer, request.precision,
+                *request.memoryFormat, request.optimizerKernels);
   if (!costs)
     return costs.takeError();
   Expected<Problem> problem =

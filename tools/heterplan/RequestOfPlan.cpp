@@ -24,6 +24,7 @@ void heterplan::completeFrom(const Plan &plan, CompileOptions &options) {
   complete(options.batch, std::to_string(plan.globalBatch.value()));
   complete(options.objective, nameOf(plan.objective));
   complete(options.optimizer, nameOf(plan.optimizer));
+  complete(options.optimizerKernels, nameOf(plan.optimizerKernels));
   complete(options.precision, nameOf(plan.precision));
   complete(options.memoryFormat, nameOf(plan.memoryFormat));
   complete(options.batchNorm, nameOf(plan.batchNorm));

@@ -35,6 +35,7 @@ Plan planFor(const Problem &problem) {
   plan.clusterFingerprint = problem.cluster.fingerprint;
   plan.globalBatch = request.globalBatch;
   plan.optimizer = request.optimizer;
+  plan.optimizerKernels = request.optimizerKernels;
   plan.precision = request.precision;
   plan.memoryFormat = request.memoryFormat.value_or(MemoryFormat::ChannelsFirst);
   plan.iterationModel = request.iterationModel;

@@ -165,6 +165,7 @@ Expected<std::string> wrongFits(const StatementInputs &in) {
   static_cast<Requirements &>(request) = plan;
   request.globalBatch = plan.globalBatch;
   request.optimizer = plan.optimizer;
+  request.optimizerKernels = plan.optimizerKernels;
   request.precision = plan.precision;
   request.memoryFormat = plan.memoryFormat;
   request.iterationModel = plan.iterationModel;

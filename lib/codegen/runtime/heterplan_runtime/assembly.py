@@ -224,7 +224,9 @@ def _make_trained(
 ) -> TrainedState:
     kind, options = run.program.optimizer, run.options
     updated = dense_parameters(stage) if sharded is None else sharded.slices
-    optimizer = make_optimizer(kind, updated, options.lr, options.weight_decay)
+    optimizer = make_optimizer(
+        kind, updated, options.lr, options.weight_decay, run.program.optimizer_kernels
+    )
     tables = _make_tables(run, part, stage)
     statistics = _local_statistics(run, part, stage)
     return TrainedState(

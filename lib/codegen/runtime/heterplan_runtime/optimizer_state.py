@@ -25,6 +25,19 @@ def steps_of(optimizer: torch.optim.Optimizer, updated: Updated) -> dict[str, in
 
 
 @torch.no_grad()
+def fill_missing_momentum(optimizer: torch.optim.Optimizer) -> None:
+    """Velocities of zero for parameters with a first gradient, if others have velocities: fused kernels take
+    all or none."""
+    for group in optimizer.param_groups:
+        if not group.get("fused") or not group.get("momentum"):
+            continue
+        updated = [tensor for tensor in group["params"] if tensor.grad is not None]
+        missing = [tensor for tensor in updated if "momentum_buffer" not in optimizer.state.get(tensor, {})]
+        for tensor in missing if len(missing) < len(updated) else ():
+            optimizer.state[tensor]["momentum_buffer"] = torch.zeros_like(tensor)
+
+
+@torch.no_grad()
 def begin_at(
     optimizer: torch.optim.Optimizer, kind: str, updated: Updated, steps: Mapping[str, int]
 ) -> None:
@@ -38,5 +51,6 @@ def begin_at(
             continue
         state = {moment: torch.zeros_like(tensor) for moment in MOMENTS[kind]}
         if kind == "adam":
-            state["step"] = torch.tensor(float(count))
+            is_fused = any(group.get("fused") for group in optimizer.param_groups)
+            state["step"] = torch.tensor(float(count), device=tensor.device if is_fused else "cpu")
         optimizer.state[tensor] = state

@@ -226,6 +226,7 @@ class RankProgram:
     optimizer: str
     parts: tuple[Part, ...]
     instructions: tuple[Instruction, ...]
+    optimizer_kernels: str = "fused"  # or "for-loop"
     links: tuple[Link, ...] = ()  # in a chain link b leads from stage b to stage b+1
     overlaps_sums: bool = False  # all-reduces begin within the last backward pass of their stage
     overlaps_transfers: bool = False  # messages between stages travel while both compute
@@ -368,6 +369,7 @@ def read_rank_program(directory: Path, rank: int) -> RankProgram:
         global_batch=fields.integer("globalBatch", least=1),
         micro_batches=micro_batches,
         optimizer=fields.text("optimizer", OPTIMIZERS, default="sgd"),
+        optimizer_kernels=fields.text("optimizerKernels", ("fused", "for-loop"), default="fused"),
         parts=tuple(_part(item, linked) for item in fields.objects("parts")),
         instructions=tuple(
             _instruction(item, world_size, micro_batches) for item in fields.objects("instructions")

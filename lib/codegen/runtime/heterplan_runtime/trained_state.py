@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from .communication import Communicator
+from .device_classes import DeviceClass, class_of
 from .local_batchnorm import LocalStatistics
-from .optimizer_state import begin_at, steps_of
+from .optimizer_state import begin_at, fill_missing_momentum, steps_of
 from .overlap import OverlappedSum, gradient_of
 from .program import Instruction, Part
 from .sharded_parameters import ShardedParameters
@@ -31,15 +32,29 @@ def dense_parameters(stage: nn.Module) -> list[nn.Parameter]:
 
 
 def make_optimizer(
-    name: str, parameters: list[nn.Parameter], rate: float, weight_decay: float = 0.0
+    name: str,
+    parameters: list[nn.Parameter],
+    rate: float,
+    weight_decay: float = 0.0,
+    kernels: str = "fused",
 ) -> torch.optim.Optimizer | None:
     """None where there are no parameters."""
     if not parameters:
         return None
+    chosen = _implementation(kernels, class_of(parameters[0].device))
     if name == "adam":
-        return torch.optim.AdamW(parameters, lr=rate, weight_decay=weight_decay)
+        return torch.optim.AdamW(parameters, lr=rate, weight_decay=weight_decay, **chosen)
     momentum = 0.9 if name == "momentum" else 0.0
-    return torch.optim.SGD(parameters, lr=rate, momentum=momentum, weight_decay=weight_decay)
+    return torch.optim.SGD(
+        parameters, lr=rate, momentum=momentum, weight_decay=weight_decay, **chosen
+    )
+
+
+def _implementation(kernels: str, of: DeviceClass) -> dict[str, bool]:
+    """PyTorch's implementation of an optimizer: `kernels` as plans state it. A GPU has one kernel for many
+    tensors; PyTorch's default, "foreach", has several, which move the parameters up to 2.6 times as often."""
+    is_fused = kernels == "fused" and of.runs_behind
+    return {"fused": is_fused, "foreach": False}
 
 
 class TrainedState:
@@ -140,6 +155,7 @@ class TrainedState:
             self._sharded.take_shared()
         if self._optimizer is not None:
             if not self.skips_update:
+                fill_missing_momentum(self._optimizer)
                 self._optimizer.step()
             self._optimizer.zero_grad(set_to_none=True)
         if self.tables is not None:
