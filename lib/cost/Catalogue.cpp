@@ -167,6 +167,18 @@ void merge(const DeviceType &known, DeviceType &type) {
     type.vendor = known.vendor;
   if (type.architecture.empty())
     type.architecture = known.architecture;
+  if (!type.peerAccess)
+    type.peerAccess = known.peerAccess;
+}
+
+/// Messages in nodes whose devices do not reach each other's memory go through that of the host.
+void slowWithoutPeerAccess(Cluster &cluster) {
+  for (NodeGroup &node : cluster.nodes)
+    for (const auto &[name, count] : node.devices) {
+      const DeviceType &type = cluster.types[cluster.typeIndex(name)];
+      if (node.link.throughHost.value() > 0 && type.peerAccess == false)
+        node.link.bandwidth = std::min(node.link.bandwidth, node.link.throughHost);
+    }
 }
 } // namespace
 
@@ -194,6 +206,10 @@ Expected<DeviceType> parseCatalogueDevice(StringRef text, StringRef path) {
            rateField("fp16", optional, rates.fp16),
            textField("vendor", optional, device.vendor),
            textField("architecture", optional, device.architecture),
+           {"peer_access", optional,
+            [&](const YamlNode &node) {
+              return readFlag(node, "peer_access", device.peerAccess.emplace());
+            }},
            {"sustained", optional,
             [&](const YamlNode &node) {
               return readSustained(node, "sustained rates", rates.sustained);
@@ -231,6 +247,10 @@ Expected<Link> parseCatalogueLink(StringRef text, StringRef path) {
            {"pair_bandwidth", optional,
             [&](const YamlNode &node) {
               return readBandwidth(node, "pair_bandwidth", link.pairBandwidth);
+            }},
+           {"through_host", optional,
+            [&](const YamlNode &node) {
+              return readBandwidth(node, "through_host", link.throughHost);
             }},
            {"latency", required,
             [&](const YamlNode &node) { return readLatency(node, "latency", link.latency); }},
@@ -329,6 +349,7 @@ Error Catalogue::resolve(Cluster &cluster) const {
     *used = *known;
     used->location = place;
   }
+  slowWithoutPeerAccess(cluster);
   return cluster.verify();
 }
 

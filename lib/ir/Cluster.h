@@ -93,6 +93,8 @@ struct DeviceType {
   MemoryOverhead overhead{};
   std::string vendor{};       // "nvidia", "amd", ...; empty: not known
   std::string architecture{}; // one of cost/Architectures.def; empty: not known
+  /// Whether such devices reach each other's memory over PCI Express; none: nobody says so.
+  std::optional<bool> peerAccess{};
   /// Devices of the type `ofType` that each one stands for, which share every layer
   /// (cost/ShardGroups.h).
   int shards = 1;
@@ -131,6 +133,9 @@ struct Link {
   /// Bandwidth between two devices alone, where groups of more devices have more (a mesh of links);
   /// 0: the same.
   BytesPerSecond pairBandwidth{};
+  /// Bandwidth between devices that do not reach each other's memory, through that of the host; 0:
+  /// the same.
+  BytesPerSecond throughHost{};
   /// How much computing a device loses to an all-reduce over the link that travels meanwhile, as a
   /// share of the time that the all-reduce takes by itself: 0 none, 1 as much as if it waited.
   double overlapLoss = 0;

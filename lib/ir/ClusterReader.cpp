@@ -123,6 +123,10 @@ Error readDeviceType(const YamlEntry &entry, DeviceType &type) {
         [&](const YamlNode &node) {
           return readText(node, "architecture of " + owner, type.architecture);
         }},
+       {"peer_access", optional,
+        [&](const YamlNode &node) {
+          return readFlag(node, "peer_access of " + owner, type.peerAccess.emplace());
+        }},
        {"sustained", optional,
         [&](const YamlNode &node) {
           if (!type.rates)

@@ -64,6 +64,8 @@ llvm::Error readInteger(const YamlNode &node, llvm::StringRef what, int least, i
                         int &result);
 /// A plain number, not negative; `most` bounds it.
 llvm::Error readNumber(const YamlNode &node, llvm::StringRef what, double most, double &result);
+/// `true` or `false`.
+llvm::Error readFlag(const YamlNode &node, llvm::StringRef what, bool &result);
 llvm::Error readBytes(const YamlNode &node, llvm::StringRef what, Bytes &result);
 llvm::Error readBandwidth(const YamlNode &node, llvm::StringRef what, BytesPerSecond &result);
 /// A time above 0, up to 30 years; minutes and hours are units too.

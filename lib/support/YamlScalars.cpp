@@ -127,6 +127,13 @@ Error readNumber(const YamlNode &node, StringRef what, double most, double &resu
   return Error::success();
 }
 
+Error readFlag(const YamlNode &node, StringRef what, bool &result) {
+  if (node.kind != YamlNode::Kind::Scalar || (node.text != "true" && node.text != "false"))
+    return notAScalar(node, what, "true or false");
+  result = node.text == "true";
+  return Error::success();
+}
+
 Error readBytes(const YamlNode &node, StringRef what, Bytes &result) {
   double number = 0;
   Error error = readQuantity(node, what, {"size", "16GiB", sizes, 1, 1e18}, number);

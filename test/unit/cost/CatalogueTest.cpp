@@ -258,4 +258,27 @@ TEST(Catalogue, ProfilesAreFound) {
   ASSERT_TRUE(bool(stated)) << toText(stated.takeError());
   EXPECT_EQ(*stated, profiles);
 }
+
+/// The bandwidth of the link of a node of two devices.
+BytesPerSecond bandwidthOf(const std::string &type, const std::string &link) {
+  Cluster cluster = clusterOf("device_types: {gpu: {" + type + "}}\n" +
+                              "nodes: [{name: n, devices: {gpu: 2}, link: " + link + "}]\n");
+  EXPECT_FALSE(bool(bundled().resolve(cluster)));
+  return cluster.nodes[0].link.bandwidth;
+}
+
+TEST(Catalogue, MessagesCrossTheHostWithoutPeerAccess) {
+  EXPECT_EQ(bandwidthOf("catalogue: rtx-4090", "pcie4"), BytesPerSecond(5e9));
+  EXPECT_EQ(bandwidthOf("catalogue: rtx-a6000", "pcie4"), BytesPerSecond(24e9));
+  EXPECT_EQ(bandwidthOf("catalogue: rtx-a6000, peer_access: false", "pcie4"), BytesPerSecond(5e9));
+  EXPECT_EQ(bandwidthOf("catalogue: rtx-4090, peer_access: true", "pcie4"), BytesPerSecond(24e9));
+  EXPECT_EQ(bandwidthOf("catalogue: rtx-3090", "nvlink3"), bundled().link("nvlink3")->bandwidth);
+  EXPECT_EQ(bandwidthOf("catalogue: rtx-4090", "{bandwidth: 20GB/s, latency: 5us}"),
+            BytesPerSecond(20e9));
+}
+
+TEST(Catalogue, RefusesPeerAccessThatIsNoFlag) {
+  EXPECT_NE(problemOf(std::string(device) + "peer_access: perhaps\n").find("true or false"),
+            std::string::npos);
+}
 } // namespace
