@@ -159,8 +159,7 @@ void writeDecision(const Plan &plan, v1::Plan &form) {
   form.set_micro_batches(plan.microBatches);
   form.set_schedule(nameOf(plan.schedule));
   form.set_optimizer(nameOf(plan.optimizer));
-  if (plan.optimizerKernels != OptimizerKernels::Fused)
-    form.set_optimizer_kernels(nameOf(plan.optimizerKernels));
+  form.set_optimizer_kernels(nameOf(plan.optimizerKernels));
   form.set_precision(nameOf(plan.precision));
   form.set_memory_format(nameOf(plan.memoryFormat));
   form.set_iteration_model(nameOf(plan.iterationModel));
