@@ -124,6 +124,7 @@ struct Interval {
   std::vector<RankedArc> ranked = {};   // by end; then those that add least come first
   std::vector<size_t> firstRanked = {}; // by end
   int sharpened = 0;                    // how often paths kept more
+  double gained = 0;                    // by sharpening it last, as a part of its bound
   double mostTime = 0;                  // of these, with all before and behind them
   bool isSharp = false;                 // nothing more can be kept exactly
   int region = Regions::everywhere;     // of their stages
@@ -133,6 +134,7 @@ struct Interval {
     time.junctions = {};
     time.atJunctions = {};
     sharpened = 0;
+    gained = 0;
     isSharp = false;
   }
   /// Least iteration of its placements.

@@ -15,6 +15,8 @@ namespace heterplan {
 namespace {
 /// Intervals whose neighbours are made known at a time.
 constexpr size_t intervalsAtOnce = 4;
+/// Levels that raise the bound by less than this part of it are not worth keeping.
+constexpr double worthOfLevels = 1e-6;
 /// The tolerance within which a placement at a limit is still examined.
 constexpr double tolerance = 1 + 1e-9;
 
@@ -282,17 +284,47 @@ int64_t Lagrangian::sharpen(double newTimeLimit) {
   return work;
 }
 
-/// Keeps more in an interval; it is sharp if nothing more can be kept. Stages that no placement of
-/// interest has are left out, so that the bound is not above `timeLimit`.
+/// Keeps more in an interval; it is sharp if nothing more can be kept.
 Lagrangian::Sharpened Lagrangian::sharpenInterval(Interval &interval, LevelPaths &own) {
   rankChoices(interval, /*countsRest=*/true); // fewer where the limit is shorter
   const size_t ofSolve = own.keepMore(interval, choices);
   interval.isSharp = ofSolve == 0;
-  if (interval.isSharp)
+  if (!interval.isSharp)
+    return improveSharpened(interval, ofSolve, own);
+  const Junctions &junctions = interval.time.junctions;
+  if (junctions.empty() || junctions.knowNeighbours || interval.gained > worthOfLevels)
     return {};
+  return sharpenByNeighbours(interval, own);
+}
+
+/// After levels that gained nothing: neighbours in their place, if most stages are dropped by
+/// these. Levels tell labels apart better. On gpt2_small and cloud-large with a budget, this drops
+/// 31,000 of 34,000 stages, and the whole search takes 2.3 s of CPU instead of 3.3.
+Lagrangian::Sharpened Lagrangian::sharpenByNeighbours(Interval &interval, LevelPaths &own) {
+  LagrangianBounds ofLevels = interval.time;
+  const size_t before = interval.choices.size(),
+               ofSolve = own.keepNeighboursAlone(interval, choices);
+  if (ofSolve == 0)
+    return {};
+  interval.isSharp = false;
+  Sharpened result = improveSharpened(interval, ofSolve, own);
+  if (2 * interval.choices.size() <= before || isSolved(interval))
+    return result;
+  ofLevels.bound = interval.time.bound;
+  interval.time = std::move(ofLevels);
+  interval.isSharp = true;
+  rankChoices(interval);
+  return result;
+}
+
+/// Improves the multipliers with what paths keep now; a solve takes so many states. Stages that no
+/// placement of interest has are left out, so that the bound is not above `timeLimit`.
+Lagrangian::Sharpened Lagrangian::improveSharpened(Interval &interval, size_t ofSolve,
+                                                   LevelPaths &own) {
   const double before = interval.time.bound;
   Ascent ascent = improveTime(interval, stepsToSharpen(interval), own);
   interval.time.bound = std::max(before, std::min(interval.time.bound, timeLimit));
+  interval.gained = interval.time.bound / before - 1;
   if (!isSolved(interval)) {
     interval.time.atJunctions.compress();
     rankChoices(interval);

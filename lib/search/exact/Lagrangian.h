@@ -129,6 +129,8 @@ private:
   void improveCost(Interval &interval, int steps);
   std::vector<Interval *> toSharpen();
   Sharpened sharpenInterval(Interval &interval, LevelPaths &own);
+  Sharpened sharpenByNeighbours(Interval &interval, LevelPaths &own);
+  Sharpened improveSharpened(Interval &interval, size_t ofSolve, LevelPaths &own);
   int stepsToSharpen(const Interval &interval) const;
   template <typename MakeCharges>
   Ascent ascend(const Interval &interval, LagrangianBounds &relaxation, int steps, double goal,

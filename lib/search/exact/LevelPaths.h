@@ -28,6 +28,8 @@ public:
   /// look at. Returns the work of one; 0 if no more levels gain anything, or too much is left to
   /// look at.
   size_t keepMore(Interval &interval, llvm::ArrayRef<StageArc> choices);
+  /// The same with neighbours in place of all levels.
+  size_t keepNeighboursAlone(Interval &interval, llvm::ArrayRef<StageArc> choices);
   /// Whether each type that is scarce is kept.
   bool keepsAll(const LagrangianBounds &bounds) const;
   /// Finds the least of each junction and state into `bounds`. Returns the least of all layers.
@@ -81,6 +83,8 @@ private:
                         bool knowNeighbours) const;
   bool mayKnowNeighbours(const Interval &interval, llvm::ArrayRef<StageArc> choices) const;
   size_t keep(Interval &interval, llvm::ArrayRef<StageArc> choices, bool knowNeighbours);
+  void use(LagrangianBounds &bounds, Levels &&levels, Junctions &&junctions,
+           llvm::ArrayRef<StageArc> choices);
   std::vector<LimitedType> scarceTypes(const Interval &interval,
                                        llvm::ArrayRef<StageArc> choices) const;
   SearchSpace::Face faceBefore(const Junctions &junctions, int option, int chain) const;

@@ -135,12 +135,28 @@ size_t LevelPaths::keep(Interval &interval, ArrayRef<StageArc> choices, bool kno
              : now <= before * (knowNeighbours ? worthNeighbours : worthMore))
       return 0;
   }
+  use(bounds, std::move(levels), std::move(junctions), choices);
+  return work * bounds.levels.states();
+}
+
+size_t LevelPaths::keepNeighboursAlone(Interval &interval, ArrayRef<StageArc> choices) {
+  Junctions junctions = junctionsOf(interval, choices, /*knowNeighbours=*/true);
+  const size_t work = list(interval, choices, junctions);
+  if (work > size_t(tuning.mostStates) || junctions.allRows() > size_t(tuning.mostPlaces))
+    return 0;
+  use(interval.time, {}, std::move(junctions), choices);
+  ++interval.sharpened;
+  return work;
+}
+
+/// The bounds keep these, which are listed.
+void LevelPaths::use(LagrangianBounds &bounds, Levels &&levels, Junctions &&junctions,
+                     ArrayRef<StageArc> choices) {
   bounds.levels = std::move(levels);
   bounds.junctions = std::move(junctions);
   for (Position &position : listed)
     for (ListedStage &stage : position.stages)
       stage.taken = bounds.levels.statesTaken(space.options[choices[stage.choice].option].slots);
-  return work * bounds.levels.states();
 }
 
 /// The junctions of the stages that are ranked.
