@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import statistics
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,36 +19,50 @@ WORKERS, ITERATIONS, EVERY, HYSTERESIS = 4, 120, 3, 0.05
 CLUSTER = """
 name: workers
 device_types: {worker: {kind: cpu, memory: 64GiB, catalogue: cpu-core}}
-nodes: [{name: worker, count: 4, devices: {worker: 1}}]
+nodes: [{name: worker, count: 4, devices: {worker: DEGREE}, link: {bandwidth: 300GB/s, latency: 1us}}]
 network: {bandwidth: 100Gbit/s, latency: 5us}
 """
 
 
-@pytest.fixture(scope="module")
-def plan(tmp_path_factory) -> Path:
+@dataclass(frozen=True)
+class SharedPlan:
+    """A plan of WORKERS replicas, each of `degree` devices that share every layer."""
+
+    folder: Path
+    degree: int
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["whole layers", "shared layers"])
+def plan(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> SharedPlan:
+    degree: int = request.param
     folder: Path = tmp_path_factory.mktemp("simulated")
-    (folder / "workers.yaml").write_text(CLUSTER)
+    (folder / "workers.yaml").write_text(CLUSTER.replace("DEGREE", str(degree)))
     heterplan(
         "compile", SOURCE / "test/data/small/cnn.onnx", "--cluster", folder / "workers.yaml",
         "--batch", 512, "--micro-batches", 2, "--schedule", "data-parallel", "--shard-state", "none",
-        "-o", folder / "plan",
+        "--tensor-parallel", degree, "-o", folder / "plan",
     )  # fmt: skip
-    return folder / "plan"
+    return SharedPlan(folder / "plan", degree)
 
 
-def simulate(plan: Path, kind: str, trace: Path, *options: object) -> dict[str, Any]:
+def simulate(plan: SharedPlan, kind: str, trace: Path, *options: object) -> dict[str, Any]:
     text = heterplan(
-        "simulate", plan, "--speeds", kind, "--iterations", ITERATIONS, "--seed", 3, "--write-speeds",
+        "simulate", plan.folder, "--speeds", kind, "--iterations", ITERATIONS, "--seed", 3, "--write-speeds",
         trace, "--balance-every", EVERY, "--balance-hysteresis", HYSTERESIS, "--json", *options,
     )  # fmt: skip
     return {each["policy"]: each for each in json.loads(text)["policies"]}
 
 
-def replica_times(plan: Path) -> tuple[list[float], list[float], list[int]]:
-    """Of each rank: passes for a sample of each micro-batch, update, and share of a micro-batch."""
+def program_of(plan: SharedPlan, replica: int) -> Any:
+    """The program of the first of the devices that share the layers of a replica."""
+    return json.loads((plan.folder / "ranks" / f"{replica * plan.degree:04d}.json").read_text())
+
+
+def replica_times(plan: SharedPlan) -> tuple[list[float], list[float], list[int]]:
+    """The times of each replica for a sample of each micro-batch and for the update, and its share."""
     samples, updates, shares = [], [], []
-    for rank in range(WORKERS):
-        program = json.loads((plan / "ranks" / f"{rank:04d}.json").read_text())
+    for replica in range(WORKERS):
+        program = program_of(plan, replica)
         share = program["parts"][0]["samples"]["count"]
         by_op: dict[str, float] = {}
         for each in program["instructions"]:
@@ -58,19 +73,24 @@ def replica_times(plan: Path) -> tuple[list[float], list[float], list[int]]:
     return samples, updates, shares
 
 
-def read(trace: Path) -> list[list[tuple[float, float, float]]]:
-    """By iteration and worker: speed, CPU and memory use."""
+def read(trace: Path, plan: SharedPlan) -> list[list[tuple[float, float, float]]]:
+    """By iteration and replica: speed, CPU and memory use of the slowest of its workers."""
+    workers = WORKERS * plan.degree
     with trace.open() as file:
         rows = [[float(cell) for cell in row[1:]] for row in list(csv.reader(file))[1:]]
-    return [[tuple(row[3 * w : 3 * w + 3]) for w in range(WORKERS)] for row in rows]  # type: ignore[misc]
+    states = [[(row[3 * w], row[3 * w + 1], row[3 * w + 2]) for w in range(workers)] for row in rows]
+    return [
+        [min(own[first : first + plan.degree], key=lambda state: state[0]) for first in range(0, workers, plan.degree)]
+        for own in states
+    ]
 
 
 @needs_binary
 @pytest.mark.parametrize("kind", ["steps", "heavy-tailed"])
 @pytest.mark.parametrize("name", list(PREDICTORS))
-def test_decisions_are_those_of_the_runtime(plan: Path, tmp_path: Path, name: str, kind: str) -> None:
+def test_decisions_are_those_of_the_runtime(plan: SharedPlan, tmp_path: Path, name: str, kind: str) -> None:
     found = simulate(plan, kind, tmp_path / "t.csv", "--balance", f"lb-bsp-{name}")
-    states = read(tmp_path / "t.csv")
+    states = read(tmp_path / "t.csv", plan)
     samples, updates, shares = replica_times(plan)
     predictors = [PREDICTORS[name]() for _ in range(WORKERS)]
     wanted = []
@@ -96,12 +116,12 @@ def test_decisions_are_those_of_the_runtime(plan: Path, tmp_path: Path, name: st
 
 
 @needs_binary
-def test_iterations_take_what_their_slowest_worker_takes(plan: Path, tmp_path: Path) -> None:
+def test_iterations_take_what_their_slowest_worker_takes(plan: SharedPlan, tmp_path: Path) -> None:
     """By hand: the slowest worker, then the sum of the gradients; and nobody beats the oracle."""
     found = simulate(plan, "bursts", tmp_path / "t.csv")
-    states = read(tmp_path / "t.csv")
+    states = read(tmp_path / "t.csv", plan)
     samples, updates, planned = replica_times(plan)
-    program = json.loads((plan / "ranks/0000.json").read_text())
+    program = program_of(plan, 0)
     reducing = sum(e.get("seconds", 0.0) for e in program["instructions"] if e["op"] == "allReduce")
     shares = even(sum(planned), WORKERS)
     for state, taken in zip(states, found["even"]["stepSeconds"], strict=True):
@@ -116,15 +136,17 @@ def test_iterations_take_what_their_slowest_worker_takes(plan: Path, tmp_path: P
 
 
 @needs_binary
-def test_ssp_by_hand(plan: Path, tmp_path: Path) -> None:
+def test_ssp_by_hand(plan: SharedPlan, tmp_path: Path) -> None:
     """At constant speeds, the fastest worker gets `staleness` ahead of the slowest and then waits
     for it."""
     trace = tmp_path / "constant.csv"
-    trace.write_text("speed,a,b,c,d\n" + "".join(f"{i},1,1,1,0.25\n" for i in range(60)))
-    text = heterplan("simulate", plan, "--speeds", trace, "--balance", "ssp", "--staleness", 2, "--json")
+    names = ",".join(f"w{worker}" for worker in range(WORKERS * plan.degree))
+    speeds = ",".join(["1"] * (WORKERS * plan.degree - 1)) + ",0.25"
+    trace.write_text(f"speed,{names}\n" + "".join(f"{i},{speeds}\n" for i in range(60)))
+    text = heterplan("simulate", plan.folder, "--speeds", trace, "--balance", "ssp", "--staleness", 2, "--json")
     (found,) = json.loads(text)["policies"]
     samples, updates, planned = replica_times(plan)
-    program = json.loads((plan / "ranks/0000.json").read_text())
+    program = program_of(plan, 0)
     reducing = sum(e.get("seconds", 0.0) for e in program["instructions"] if e["op"] == "allReduce")
     slowest = (samples[3] * sum(planned) / WORKERS + updates[3]) / 0.25 + reducing
     done = 59.0  # mini-batches of the slowest when all 240 are done: three others are some ahead

@@ -5,8 +5,6 @@
 #include "Table.h"
 
 #include "ir/FileForms.h"
-#include "ir/PlanShards.h"
-#include "ir/sharding/NotWithShards.h"
 #include "search/balance/BalanceSimulation.h"
 #include "support/Files.h"
 #include "support/JsonWriter.h"
@@ -187,8 +185,6 @@ Expected<ExitStatus> simulateBalanced(const BalanceCommand &command, const std::
   Expected<Plan> plan = readPlanAt(directory);
   if (!plan)
     return plan.takeError();
-  if (shardDegreeOf(*plan) > 1)
-    return notWithShards(NotWithShards::Balance);
   Expected<std::vector<std::string>> policies = policiesOf(command, *program);
   if (!policies)
     return policies.takeError();

@@ -61,7 +61,7 @@ private:
     const BalancedReplica &replica = replicas[worker];
     double speed = problem.speed(size_t(done[worker]), replica);
     return (replica.sample * share + replica.update) / speed +
-           exchange(problem.program.ranks[size_t(replica.rank)]);
+           exchange(problem.program.ranks[size_t(replica.ranks.front())]);
   }
 
   const BalanceProblem &problem;

@@ -128,7 +128,7 @@ void LoadBalanced::observe(const BalanceProblem &problem, size_t iteration,
   std::vector<double> times;
   for (size_t i = iteration - size_t(problem.options.every); i < iteration; ++i)
     times.push_back(replica.sample.value() / problem.speed(i, replica));
-  const WorkerState &last = problem.trace.at(iteration - 1, size_t(replica.rank));
+  const WorkerState &last = problem.state(iteration - 1, replica);
   forecast.predictor->observe({1 / median(std::move(times)), last.cpu, last.memory});
   forecast.speed = forecast.predictor->predict();
 }

@@ -2,6 +2,8 @@
 
 #include "cost/Simulator.h"
 #include "ir/MicroBatches.h"
+#include "ir/PlanShards.h"
+#include "ir/sharding/NotWithShards.h"
 #include "search/balance/Asynchronous.h"
 #include "search/balance/BalanceRules.h"
 #include "support/Diagnostic.h"
@@ -34,7 +36,6 @@ bool isCompute(const Instruction &instruction) {
 /// The times of a part according to the program, at the share of the plan.
 BalancedReplica replicaOf(const RankProgram &rank, int part) {
   BalancedReplica replica;
-  replica.rank = rank.rank;
   replica.share = rank.parts[part].samples.count;
   Seconds passes{};
   for (const Instruction &instruction : rank.instructions)
@@ -49,12 +50,15 @@ Error checkSame(const Plan &plan, const Program &program) {
   if (Error error = program.verify())
     return error;
   bool same = plan.stages.size() == size_t(program.stages);
-  const std::vector<RankGroup> groups = program.stageGroups();
-  for (int stage = 0; same && stage < program.stages; ++stage)
-    same = int64_t(plan.stages[stage].replicas.size()) == groups[stage].size();
+  for (int shard = 0; shard < shardDegreeOf(plan); ++shard) {
+    const std::vector<RankGroup> groups = program.stageGroups(shard);
+    for (int stage = 0; same && stage < program.stages; ++stage)
+      same = int64_t(plan.stages[stage].replicas.size()) == groups[stage].size();
+  }
   for (const RankProgram &rank : program.ranks)
     for (const ProgramPart &part : rank.parts)
-      same = same && size_t(part.replica) < plan.stages[part.stage].replicas.size() &&
+      same = same && part.shard < shardDegreeOf(plan) &&
+             size_t(part.replica) < plan.stages[part.stage].replicas.size() &&
              part.samples.count > 0;
   if (same)
     return Error::success();
@@ -66,6 +70,8 @@ Error checkSame(const Plan &plan, const Program &program) {
 Expected<BalanceProblem> BalanceProblem::create(const Plan &plan, const Program &program,
                                                 const SpeedTrace &trace,
                                                 const BalanceOptions &options) {
+  if (hasUnequalDegrees(plan))
+    return notWithShards(NotWithShards::UnequalDegreesBalanced);
   if (Error error = checkSame(plan, program))
     return error;
   if (trace.workers.size() < program.ranks.size())
@@ -79,7 +85,9 @@ Expected<BalanceProblem> BalanceProblem::create(const Plan &plan, const Program 
       auto [stage, index] = std::pair(rank.parts[part].stage, size_t(rank.parts[part].replica));
       std::vector<BalancedReplica> &replicas = problem.stages[stage];
       replicas.resize(std::max(replicas.size(), index + 1));
-      replicas[index] = replicaOf(rank, int(part));
+      if (replicas[index].ranks.empty()) // its shards compute alike
+        replicas[index] = replicaOf(rank, int(part));
+      replicas[index].ranks.push_back(rank.rank);
     }
   int64_t full = MicroBatches{program.globalBatch, program.microBatches}.fullSize();
   for (size_t stage = 0; stage < problem.stages.size(); ++stage)
@@ -89,6 +97,14 @@ Expected<BalanceProblem> BalanceProblem::create(const Plan &plan, const Program 
       replica.mostSamples = std::max(replica.share, most > 0 ? most : full);
     }
   return problem;
+}
+
+const WorkerState &BalanceProblem::state(size_t iteration, const BalancedReplica &replica) const {
+  auto stateOf = [&](int rank) -> const WorkerState & { return trace.at(iteration, size_t(rank)); };
+  return stateOf(
+      *std::min_element(replica.ranks.begin(), replica.ranks.end(), [&](int one, int other) {
+        return stateOf(one).speed < stateOf(other).speed;
+      }));
 }
 
 namespace {
@@ -103,7 +119,7 @@ Program atShares(const BalanceProblem &problem, const StageShares &shares, size_
       double work = instruction.op == Op::Step
                         ? 1
                         : double(shares[part.stage][part.replica]) / double(part.samples.count);
-      double speed = problem.trace.at(iteration, size_t(rank.rank)).speed;
+      double speed = problem.speed(iteration, problem.stages[part.stage][part.replica]);
       instruction.seconds = instruction.seconds * (work / speed);
     }
   return program;

@@ -36,9 +36,9 @@ llvm::ArrayRef<BalancePolicy> balancePolicies();
 
 /// A replica of a stage: what it takes for a sample at speed 1, in an iteration.
 struct BalancedReplica {
-  int rank = 0;
-  int64_t share = 0; // of a full micro-batch, in the plan
-  Seconds sample{};  // passes of all micro-batches, for one sample of each
+  std::vector<int> ranks; // one for each of the devices that share its layers
+  int64_t share = 0;      // of a full micro-batch, in the plan
+  Seconds sample{};       // passes of all micro-batches, for one sample of each
   Seconds update{};
   int64_t mostSamples = 0; // of a full micro-batch
 };
@@ -48,7 +48,8 @@ struct BalancedReplica {
 class BalanceProblem {
 public:
   /// `plan` is that of `program`. Fails with OutOfRange where the trace has fewer workers than
-  /// there are ranks. All outlive it.
+  /// there are ranks, and with NotSupported where stages have unequal degrees, whose shares the
+  /// runtime does not move. All outlive it.
   static llvm::Expected<BalanceProblem> create(const Plan &plan, const Program &program,
                                                const SpeedTrace &trace,
                                                const BalanceOptions &options);
@@ -58,8 +59,10 @@ public:
   const BalanceOptions options;
   std::vector<std::vector<BalancedReplica>> stages;
 
+  /// The state of the slowest rank of `replica`: the others wait for it within each layer.
+  const WorkerState &state(size_t iteration, const BalancedReplica &replica) const;
   double speed(size_t iteration, const BalancedReplica &replica) const {
-    return trace.at(iteration, size_t(replica.rank)).speed;
+    return state(iteration, replica).speed;
   }
 
 private:
