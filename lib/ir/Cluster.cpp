@@ -213,6 +213,23 @@ std::string nodeName(const NodeGroup &group, int index) {
   return group.count == 1 ? group.name : group.name + "-" + std::to_string(index);
 }
 
+Cluster withoutNodes(Cluster cluster, StringRef group, int lost) {
+  std::vector<NodeGroup> left;
+  for (NodeGroup &node : cluster.nodes) {
+    if (node.name != group) {
+      left.push_back(std::move(node));
+      continue;
+    }
+    for (int index = 0; index < node.count - lost; ++index) {
+      NodeGroup &single = left.emplace_back(node);
+      single.name = nodeName(node, index);
+      single.count = 1;
+    }
+  }
+  cluster.nodes = std::move(left);
+  return cluster;
+}
+
 std::vector<int> NodeGroup::indicesOf(const std::string &type) const {
   if (auto known = indices.find(type); known != indices.end())
     return known->second;

@@ -229,6 +229,9 @@ struct DeviceRef {
 std::vector<DeviceRef> devicesOf(const Cluster &cluster, int type);
 /// Name of node `index` of `group`: "gpu-0", or "gpu" in a group of one.
 std::string nodeName(const NodeGroup &group, int index);
+/// `cluster` without the last `lost` nodes of the group called `group`. The others keep their
+/// names.
+Cluster withoutNodes(Cluster cluster, llvm::StringRef group, int lost);
 
 /// Every link of the cluster: the network, those of the nodes, of the zones and between places.
 std::vector<Link *> linksOf(Cluster &cluster);

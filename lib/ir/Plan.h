@@ -285,6 +285,7 @@ struct Plan : Requirements, ModeRequest {
   MemoryFormat memoryFormat = MemoryFormat::ChannelsFirst;
   BatchNorm batchNorm = BatchNorm::Synchronised;
   ModelDivision division;
+  bool comparesDegrees = false; // the best of plans of several degrees of tensor parallelism
   LayerOrder layerOrder = LayerOrder::Given; // of the layers of `stages`
   IterationModel iterationModel = IterationModel::Synchronous;
   ScheduleChoice requestedSchedule = ScheduleChoice::Auto;

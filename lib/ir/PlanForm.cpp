@@ -167,6 +167,8 @@ void writeDecision(const Plan &plan, v1::Plan &form) {
   form.set_batch_norm(nameOf(plan.batchNorm));
   if (plan.division.byStage)
     form.set_degrees_by_stage(true);
+  if (plan.comparesDegrees)
+    form.set_degrees_compared(true);
   if (plan.division.sequence != SequenceParallel::Never)
     form.set_sequence_parallel(nameOf(plan.division.sequence));
   if (plan.layerOrder != LayerOrder::Given)
@@ -346,6 +348,7 @@ void readDecision(const v1::Plan &form, NameReader &names, Plan &plan) {
         form.iteration_model(), static_cast<int>(iterationModels().size()), "iterationModel");
   static_cast<ModeRequest &>(plan) = readModeRequest(form, names);
   plan.division.byStage = form.degrees_by_stage();
+  plan.comparesDegrees = form.degrees_compared();
   if (form.has_sequence_parallel())
     plan.division.sequence = names.named<SequenceParallel>(form.sequence_parallel(),
                                                            sequenceParallels, "sequenceParallel");

@@ -9,14 +9,14 @@ using namespace llvm;
 
 namespace heterplan {
 
-namespace {
-
 std::vector<DeviceRef> membersOf(const DeviceRef &group, int degree) {
   std::vector<DeviceRef> members;
   for (int i = 0; i < degree; ++i)
     members.push_back({group.type, group.node, group.index * degree + i});
   return members;
 }
+
+namespace {
 
 /// The devices for which `group` stands: itself, or those of a type of `cluster` of several.
 std::vector<DeviceRef> devicesOf(DeviceRef group, const Cluster &cluster) {

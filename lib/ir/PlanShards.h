@@ -45,6 +45,8 @@ Program withShardRanks(Program program, int degree);
 /// those of some types (DeviceType::ofType).
 Program withShardRanks(Program program, const Cluster &cluster);
 
+/// The devices for which `group` stands, one for each shard.
+std::vector<DeviceRef> membersOf(const DeviceRef &group, int degree);
 /// The devices that share each layer of `plan`, the most of any stage; 1: none do.
 int shardDegreeOf(const Plan &plan);
 

@@ -18,7 +18,8 @@ struct Request : Requirements, ModeRequest {
   Samples globalBatch{256};
   Objective objective = Objective::Throughput;
   ScheduleChoice schedule = ScheduleChoice::Auto;
-  int microBatches = 0; // 0: searched
+  int microBatches = 0;         // 0: searched
+  bool comparesDegrees = false; // of tensor parallelism; a problem is about one of them
   Optimizer optimizer = Optimizer::Sgd;
   OptimizerKernels optimizerKernels = OptimizerKernels::Fused;
   Precision precision = Precision::Fp32;
@@ -54,6 +55,7 @@ inline void stateRequest(const Request &request, Plan &plan) {
   static_cast<ModeRequest &>(plan) = request;
   plan.requestedSchedule = request.schedule;
   plan.requestedMicroBatches = request.microBatches;
+  plan.comparesDegrees = request.comparesDegrees;
 }
 
 } // namespace heterplan

@@ -1,6 +1,7 @@
 #include "search/StateMoves.h"
 
 #include "cost/Memory.h"
+#include "ir/PlanShards.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -19,48 +20,77 @@ struct Part {
   double begin = 0, end = 1;
   Bytes bytes{}; // of the whole piece
 };
-using Holdings = std::map<std::string, Part>; // by the name of the piece
+using Holdings = std::map<std::string, SmallVector<Part, 2>>; // by the name of the piece
 using Devices = std::map<DeviceRef, Holdings>;
 
 Bytes overlap(const Holdings &a, const Holdings &b) {
   Bytes sum{};
-  for (const auto &[name, part] : a)
-    if (auto other = b.find(name); other != b.end())
-      sum += part.bytes * std::max(0.0, std::min(part.end, other->second.end) -
-                                            std::max(part.begin, other->second.begin));
+  for (const auto &[name, parts] : a)
+    if (auto others = b.find(name); others != b.end())
+      for (const Part &part : parts)
+        for (const Part &other : others->second)
+          sum += part.bytes *
+                 std::max(0.0, std::min(part.end, other.end) - std::max(part.begin, other.begin));
   return sum;
 }
 
 Bytes total(const Holdings &holdings) {
   Bytes sum{};
-  for (const auto &[name, part] : holdings)
-    sum += part.bytes * (part.end - part.begin);
+  for (const auto &[name, parts] : holdings)
+    for (const Part &part : parts)
+      sum += part.bytes * (part.end - part.begin);
   return sum;
 }
+
+/// Dense parameters that lie together: the bytes of the whole, and of those that one of several
+/// devices which share them has.
+struct DensePiece {
+  std::string name;
+  Bytes whole{}, local{};
+
+  /// The part of the whole that every one of `degree` devices has, in front of the slices.
+  double common(int degree) const {
+    if (degree == 1 || whole == Bytes(0))
+      return 1;
+    const double share = local / whole;
+    return std::clamp((share * degree - 1) / (degree - 1), 0.0, 1.0);
+  }
+};
 
 /// The dense parameters of a model that can lie apart: those of each layer, and each tied one.
 class DenseParameters {
 public:
-  explicit DenseParameters(const LayerGraph &graph) {
-    for (const Layer &layer : graph.layers)
-      pieces[layer.name].push_back({layer.name, layer.denseBytes()});
-    for (const TiedParameter &tied : graph.tiedParameters()) {
-      Bytes &first = pieces[graph.layers[tied.layers.front()].name].front().second;
-      Bytes bytes = std::min(tied.bytes, first);
-      first = first - bytes;
+  /// For plans of `degree`. Nothing in common is known of a graph that is one of a shard.
+  DenseParameters(const LayerGraph &graph, int degree) : degree(degree) {
+    const LayerGraph local = graph.ofDegree(degree);
+    const double shards = graph.shardDegree;
+    for (int i = 0; i < graph.size(); ++i) {
+      const Layer &layer = graph.layers[i];
+      pieces[layer.name].push_back(
+          {layer.name, layer.denseBytes() * shards, local.layers[i].denseBytes()});
+    }
+    const std::vector<TiedParameter> ofShards = local.tiedParameters();
+    for (const auto &[tied, shard] : zip_first(graph.tiedParameters(), ofShards)) {
+      DensePiece &first = pieces[graph.layers[tied.layers.front()].name].front();
+      const DensePiece own{"tied " + tied.name, std::min(tied.bytes * shards, first.whole),
+                           std::min(shard.bytes, first.local)};
+      first.whole = first.whole - own.whole;
+      first.local = first.local - own.local;
       for (int layer : tied.layers)
-        pieces[graph.layers[layer].name].push_back({"tied " + tied.name, bytes});
+        pieces[graph.layers[layer].name].push_back(own);
     }
   }
-  ArrayRef<std::pair<std::string, Bytes>> of(StringRef layer) const {
+  ArrayRef<DensePiece> of(StringRef layer) const {
     auto found = pieces.find(layer);
     if (found == pieces.end())
       return {};
     return found->second;
   }
 
+  const int degree;
+
 private:
-  StringMap<std::vector<std::pair<std::string, Bytes>>> pieces; // by layer
+  StringMap<std::vector<DensePiece>> pieces; // by layer
 };
 
 /// Whether a stage other than `stage` holds the piece `name`, too.
@@ -68,27 +98,39 @@ bool isShared(const Plan &plan, const Stage &stage, const DenseParameters &param
               StringRef name) {
   return any_of(plan.stages, [&](const Stage &other) {
     return &other != &stage && any_of(other.layers, [&](const std::string &layer) {
-      return any_of(parameters.of(layer), [&](const auto &piece) { return piece.first == name; });
+      return any_of(parameters.of(layer), [&](const auto &piece) { return piece.name == name; });
     });
   });
 }
 
+/// The parts of `piece` that shard `shard` of a replica has; of each, where replicas divide it, the
+/// slice from `begin` to `end`.
+SmallVector<Part, 2> partsOf(const DensePiece &piece, int degree, int shard, Part slice,
+                             double copies) {
+  const double common = piece.common(degree), width = (1 - common) / degree;
+  SmallVector<Part, 2> parts;
+  for (auto [begin, length] : {std::pair(0.0, common), {common + shard * width, width}})
+    if (length > 0)
+      parts.push_back(
+          {begin + slice.begin * length, begin + slice.end * length, piece.whole * copies});
+  return parts;
+}
+
 void addDense(const Plan &plan, const Stage &stage, const DenseParameters &parameters,
-              size_t replica, Holdings &holdings) {
+              size_t replica, int shard, Holdings &holdings) {
   double moments = parameterCopies(plan.optimizer) - 2; // beside parameters and gradients
   double replicas = double(stage.replicas.size());
   bool divided = stage.sharding.dividesState() && replicas > 1;
   Part slice{divided ? double(replica) / replicas : 0,
              divided ? double(replica + 1) / replicas : 1};
   for (const std::string &layer : stage.layers)
-    for (const auto &[name, bytes] : parameters.of(layer)) {
-      slice.bytes = bytes;
+    for (const DensePiece &piece : parameters.of(layer)) {
       const bool isWhole =
-          !stage.sharding.gathersParameters() ||
-          (StringRef(name).startswith("tied ") && isShared(plan, stage, parameters, name));
-      holdings["value " + name] = isWhole ? Part{0, 1, bytes} : slice;
-      slice.bytes = bytes * moments;
-      holdings["moments " + name] = slice;
+          !stage.sharding.gathersParameters() || (StringRef(piece.name).startswith("tied ") &&
+                                                  isShared(plan, stage, parameters, piece.name));
+      const int degree = parameters.degree;
+      holdings["value " + piece.name] = partsOf(piece, degree, shard, isWhole ? Part() : slice, 1);
+      holdings["moments " + piece.name] = partsOf(piece, degree, shard, slice, moments);
     }
 }
 
@@ -103,13 +145,13 @@ void addTables(const Plan &plan, const Stage &stage, const StringMap<Bytes> &tab
     double all = double(std::accumulate(begin, table.rows.end(), int64_t(0)));
     double before = double(std::accumulate(begin, begin + place, int64_t(0)));
     if (all > 0)
-      holdings["rows " + table.table] = {before / all, (before + double(table.rows[place])) / all,
-                                         tables.lookup(table.table) * copies};
+      holdings["rows " + table.table] = {{before / all, (before + double(table.rows[place])) / all,
+                                          tables.lookup(table.table) * copies}};
   }
 }
 
 Devices holdingsOf(const Plan &plan, const LayerGraph &graph) {
-  DenseParameters parameters(graph);
+  DenseParameters parameters(graph, shardDegreeOf(plan));
   StringMap<Bytes> tables;
   for (const Layer &layer : graph.layers)
     for (const SparseTable &table : layer.tables)
@@ -118,9 +160,10 @@ Devices holdingsOf(const Plan &plan, const LayerGraph &graph) {
   for (const Stage &stage : plan.stages) {
     size_t place = 0;
     for (size_t replica = 0; replica < stage.replicas.size(); ++replica)
-      for (const DeviceRef &device : stage.replicas[replica].devices) {
-        addDense(plan, stage, parameters, replica, devices[device]);
-        addTables(plan, stage, tables, place++, devices[device]);
+      for (const auto &shard : enumerate(stage.replicas[replica].devices)) {
+        Holdings &own = devices[shard.value()];
+        addDense(plan, stage, parameters, replica, int(shard.index()), own);
+        addTables(plan, stage, tables, place++, own);
       }
   }
   return devices;
@@ -169,12 +212,18 @@ bool areAlike(const NodeGroup &a, const NodeGroup &b) {
 /// Finds for the nodes of a plan those of the cluster that keep most of their state.
 class Relabelling {
 public:
-  Relabelling(const Devices &before, const Devices &after, const Cluster &cluster)
+  /// `before` and `after` are by device. A device of `plan` may stand for several, as those of
+  /// `cluster` do.
+  Relabelling(const Devices &before, const Devices &after, const Plan &plan, const Cluster &cluster)
       : before(before), after(after), cluster(cluster) {
     for (const NodeGroup &group : cluster.nodes)
       for (int i = 0; i < group.count; ++i)
         nodes.push_back({nodeName(group, i), &group});
-    for (const auto &[device, holdings] : after)
+    std::set<DeviceRef> planned;
+    for (const Stage &stage : plan.stages)
+      for (const Replica &replica : stage.replicas)
+        planned.insert(replica.devices.begin(), replica.devices.end());
+    for (const DeviceRef &device : planned)
       used[device.node][device.type].push_back(device);
     bool named = !cluster.links.empty(); // links may name a group
     for (const RealNode &node : nodes) {
@@ -225,24 +274,33 @@ private:
     return targets;
   }
 
+  /// The state that `device` of the plan keeps as `target`.
+  Bytes kept(const DeviceRef &device, const DeviceRef &target) const {
+    Bytes sum{};
+    for (const auto &[own, other] :
+         zip_first(membersOf(device, cluster.shardDegree), membersOf(target, cluster.shardDegree)))
+      sum += overlap(of(after, own), of(before, other));
+    return sum;
+  }
+
   /// The state that the devices of `planned` keep as devices of `real`, which are noted in `into`.
   Bytes place(const std::string &planned, const RealNode &real,
               std::map<DeviceRef, DeviceRef> *into) {
-    Bytes kept{};
+    Bytes sum{};
     for (const auto &[type, devices] : used[planned]) {
       std::vector<DeviceRef> targets = targetsOf(type, real, devices);
       auto gain = [&](size_t left, size_t right) {
-        return overlap(of(after, devices[left]), of(before, targets[right])).value();
+        return kept(devices[left], targets[right]).value();
       };
       std::vector<size_t> chosen = pair(devices.size(), targets.size(), gain);
       for (size_t i = 0; i < devices.size(); ++i) {
         const DeviceRef &target = targets[chosen[i]];
-        kept += overlap(of(after, devices[i]), of(before, target));
+        sum += kept(devices[i], target);
         if (into)
           into->emplace(devices[i], target);
       }
     }
-    return kept;
+    return sum;
   }
 
   const Devices &before, &after;
@@ -272,24 +330,26 @@ StateMoves stateMoves(const Plan &before, const Plan &after, const LayerGraph &g
 
 Plan keepDevices(const Plan &plan, const Plan &before, const LayerGraph &graph,
                  const Cluster &cluster) {
-  Devices old = holdingsOf(before, graph), fresh = holdingsOf(plan, graph);
-  std::map<DeviceRef, DeviceRef> names = Relabelling(old, fresh, cluster).run();
+  Devices old = holdingsOf(before, graph);
+  Devices fresh = holdingsOf(withShardDevices(plan, cluster), graph);
+  std::map<DeviceRef, DeviceRef> names = Relabelling(old, fresh, plan, cluster).run();
   Plan result = plan;
   for (Stage &stage : result.stages)
     for (Replica &replica : stage.replicas)
       for (DeviceRef &device : replica.devices)
         if (auto found = names.find(device); found != names.end())
           device = found->second;
-  return stateMoves(before, result, graph).moved < stateMoves(before, plan, graph).moved ? result
-                                                                                         : plan;
+  auto movedBy = [&](const Plan &each) {
+    return stateMoves(before, withShardDevices(each, cluster), graph).moved;
+  };
+  return movedBy(result) < movedBy(plan) ? result : plan;
 }
 
 Seconds moveTime(const StateMoves &moves, const Cluster &cluster) {
   Seconds longest{};
+  const double bandwidth = cluster.network.bandwidth.value() * cluster.shardDegree;
   for (const NodeMove &node : moves.nodes)
-    longest =
-        std::max(longest, cluster.network.latency +
-                              Seconds(node.bytes.value() / cluster.network.bandwidth.value()));
+    longest = std::max(longest, cluster.network.latency + Seconds(node.bytes.value() / bandwidth));
   return longest;
 }
 
@@ -300,8 +360,6 @@ std::optional<Plan> withoutLostDevices(const Plan &before, const Cluster &cluste
       there.insert(device);
   Plan result = before;
   for (Stage &stage : result.stages) {
-    if (stage.sharding.degree > 1)
-      return std::nullopt;
     int64_t all = 0, left = 0;
     for (const Replica &replica : stage.replicas)
       all += replica.share.value();

@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import os
 import random
+import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
-from binary import heterplan, needs_binary
+from binary import BINARY, heterplan, needs_binary
+from numpy.typing import NDArray
+from test_generated_models import Builder
 
 MODEL = Path(__file__).resolve().parents[1] / "data/small/cnn.onnx"
 LINK = "link: {bandwidth: 1GB/s, latency: 1us}"
@@ -33,14 +38,14 @@ def cluster(folder: Path, nodes: dict[str, str], network: str = "10MB/s", speeds
     return path
 
 
-def compiled(folder: Path, on: Path, *options: object) -> Path:
+def compiled(folder: Path, on: Path, *options: object, model: Path = MODEL) -> Path:
     plan = folder / f"plan{len(list(folder.glob('plan*')))}"
-    heterplan("compile", MODEL, "--cluster", on, "--batch", 48, "--optimizer", "adam", *options, "-o", plan)
+    heterplan("compile", model, "--cluster", on, "--batch", 48, "--optimizer", "adam", *options, "-o", plan)
     return plan
 
 
-def replanned(plan: Path, on: Path, *options: object) -> dict[str, Any]:
-    return json.loads(heterplan("replan", plan, "--model", MODEL, "--cluster", on, "--json", *options))
+def replanned(plan: Path, on: Path, *options: object, model: Path = MODEL) -> dict[str, Any]:
+    return json.loads(heterplan("replan", plan, "--model", model, "--cluster", on, "--json", *options))
 
 
 def devices(plan: Path) -> set[tuple[str, str, int]]:
@@ -133,3 +138,126 @@ def test_random_changes(seed: int, tmp_path_factory: pytest.TempPathFactory):
         each["total"] for each in said["candidates"] if each["movedBytes"] <= fresh["movedBytes"]
     )
     assert {node for _, node, _ in devices(after)} <= set(changed)
+
+
+SHARED = {"w": "a: 2", "x": "a: 2", "y": "a: 2"}
+
+
+@pytest.fixture(scope="module")
+def mlp(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model whose layers two or four devices divide."""
+    builder = Builder()
+    x = builder.input("x", [64])
+    for layer, (rows, columns) in enumerate([(64, 256), (256, 64), (64, 256), (256, 8)]):
+        names = [builder.weight(f"{layer}.weight", rows, columns), builder.weight(f"{layer}.bias", columns)]
+        x = builder.node("Gemm", x, *names)
+        x = x if columns == 8 else builder.node("Tanh", x)
+    path = tmp_path_factory.mktemp("mlp") / "mlp.onnx"
+    builder.save(path, x)
+    return path
+
+
+def degrees(plan: Path) -> set[int]:
+    return {stage.get("shardDegree") or 1 for stage in json.loads((plan / "plan.json").read_text())["stages"]}
+
+
+def goes_on(before: Path, after: Path, said: dict[str, Any]) -> None:
+    """Trains both plans, which have the same degree; as many bytes move as predicted."""
+    heterplan("run", before, "--steps", 3, "--checkpoint-every", 3, "--data", "fixed", "--no-save")
+    found = json.loads(
+        heterplan("run", after, "--steps", 6, "--resume", "--checkpoint-dir", before / "checkpoints", "--data", "fixed",
+                  "--no-save", "--json")
+    )  # fmt: skip
+    assert found["firstStep"] == 3 and len(found["losses"]) == 3
+    assert found["resumedBytes"] == pytest.approx(said["heldBytes"], rel=0.02)
+    assert found["movedBytes"] == pytest.approx(said["movedBytes"], rel=0.02)
+
+
+@pytest.mark.parametrize("sharding", ["none", "optimizer"])
+def test_devices_that_share_layers_go_on(mlp: Path, tmp_path: Path, sharding: str) -> None:
+    """A node is lost: two replicas of two devices each are left, with other parts of the state."""
+    options = ("--schedule", "data-parallel", "--shard-state", sharding)
+    before = compiled(tmp_path, cluster(tmp_path, SHARED), *options, "--tensor-parallel", 2, model=mlp)
+    assert degrees(before) == {2} and len(devices(before)) == 6
+    left = cluster(tmp_path, {name: what for name, what in SHARED.items() if name != "w"})
+    after = tmp_path / "after"
+    said = replanned(before, left, "-o", after, model=mlp)
+    assert degrees(after) == {2} and len(devices(after)) == 4
+    assert {each["name"] for each in said["candidates"]} == {"from nothing", "old stages", "old device types"}
+    assert (said["movedBytes"] > 0) == (sharding == "optimizer")
+    goes_on(before, after, said)
+
+
+def elements(model: Path, plan: Path) -> dict[tuple[str, int], dict[str, NDArray[np.bool_]]]:
+    """The elements of each parameter that the devices of a plan of one stage have."""
+    (degree,) = degrees(plan)
+    slices: dict[str, Any] = {}
+    if degree > 1:
+        text = heterplan("import", model, "--tensor-parallel", degree, "--json")
+        slices = json.loads(text)["tensorParallel"]["slices"]
+    (stage,) = json.loads((plan / "plan.json").read_text())["stages"]
+    found: dict[tuple[str, int], dict[str, NDArray[np.bool_]]] = {}
+    for replica in stage["replicas"]:
+        for shard, device in enumerate(replica["devices"]):
+            own = found[device["node"], device.get("index", 0)] = {}
+            for parameter in onnx.load(model).graph.initializer:
+                own[parameter.name] = np.ones(parameter.dims, bool)
+                if (known := slices.get(parameter.name)) is None:
+                    continue
+                places = np.concatenate([np.arange(length) * degree // length for length in known["segments"]])
+                along = np.resize(places, parameter.dims[known["axis"]]) == shard
+                own[parameter.name] &= np.expand_dims(
+                    along, [axis for axis in range(len(parameter.dims)) if axis != known["axis"]]
+                )
+    return found
+
+
+@pytest.mark.parametrize(("old", "new"), [(4, 2), (2, 4), (1, 2), (2, 1)])
+def test_slices_move_if_the_degree_changes(mlp: Path, tmp_path: Path, old: int, new: int) -> None:
+    """A device keeps what its old slice and its new one have in common, element by element."""
+    node = cluster(tmp_path, {"w": "a: 4"})
+    options = ("--schedule", "data-parallel", "--shard-state", "none")
+    before = compiled(tmp_path, node, *options, "--tensor-parallel", old, model=mlp)
+    after = tmp_path / "after"
+    said = replanned(before, node, "-o", after, "--tensor-parallel", new, model=mlp)
+    assert (degrees(before), degrees(after)) == ({old}, {new})
+    assert [each["name"] for each in said["candidates"]] == ["from nothing"]
+    had, has = elements(mlp, before), elements(mlp, after)
+    got = sum(
+        np.count_nonzero(own & ~had[device][name] if device in had else own)
+        for device, parameters in has.items()
+        for name, own in parameters.items()
+    )
+    assert said["movedBytes"] == pytest.approx(got * 4 * 3)  # values, and two moments of adam
+    assert said["movedBytes"] > 0 or new > old
+
+
+def test_the_best_degree_is_looked_for_again(mlp: Path, tmp_path: Path) -> None:
+    """Nodes of one device have no shared layers: a plan of the best degree is replanned without
+    them, and a plan of a stated degree says what to do."""
+    pair, singles = cluster(tmp_path, {"w": "a: 2"}), cluster(tmp_path, {"x": "a: 1", "y": "a: 1"})
+    options = ("--schedule", "data-parallel", "--shard-state", "none", "--max-memory-fraction", 0.0006)
+    best = compiled(tmp_path, pair, *options, "--tensor-parallel", "auto", model=mlp)
+    assert degrees(best) == {2}
+    after = tmp_path / "after"
+    replanned(best, singles, "--max-memory-fraction", 1, "-o", after, model=mlp)
+    assert degrees(after) == {1}
+    assert json.loads((after / "plan.json").read_text())["degreesCompared"] is True
+    stated = compiled(tmp_path, pair, *options, "--tensor-parallel", 2, model=mlp)
+    arguments = ["replan", str(stated), "--model", str(mlp), "--cluster", str(singles)]
+    refused = subprocess.run([BINARY, *arguments], capture_output=True, text=True)
+    assert refused.returncode == 1
+    assert "no node has 2 devices of one type to share layers" in refused.stderr
+    assert "--tensor-parallel" in refused.stderr
+
+
+def test_fallbacks_of_devices_that_share_layers(mlp: Path, tmp_path: Path) -> None:
+    nodes = cluster(tmp_path, SHARED)
+    options = ("--schedule", "data-parallel", "--shard-state", "none", "--tensor-parallel", 2)
+    plan = compiled(tmp_path, nodes, *options, model=mlp)
+    text = heterplan("replan", plan, "--model", mlp, "--cluster", nodes, "--fallbacks", 1)
+    assert "a step on 4 devices" in text
+    for lost in "wxy":
+        fallback = plan / "fallbacks" / f"{lost}-1"
+        assert degrees(fallback) == {2}
+        assert {node for _, node, _ in devices(fallback)} == set("wxy") - {lost}

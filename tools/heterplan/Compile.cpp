@@ -15,6 +15,7 @@
 #include "ProfileText.h"
 #include "TensorParallel.h"
 
+#include "ir/PlanShards.h"
 #include "search/Orders.h"
 #include "search/Pareto.h"
 #include "search/explain/Explain.h"
@@ -256,8 +257,11 @@ Expected<ExitStatus> compileParetoFront(const Inputs &inputs, const CompileOptio
     if (!*passes)
       return exitInternal;
   }
-  ParetoPlans front{found->plans, choose(*found, options), found->spent};
-  const Plan &chosen = front.plans[front.chosen];
+  std::vector<Plan> written; // with all devices
+  for (const Plan &plan : found->plans)
+    written.push_back(withShardDevices(plan, inputs.problem.cluster));
+  ParetoPlans front{written, choose(*found, options), found->spent};
+  const Plan &chosen = found->plans[front.chosen];
   Expected<PlanLimits> limits = limitsOf(chosen, inputs);
   if (!limits)
     return limits.takeError();
@@ -309,21 +313,11 @@ Expected<ExitStatus> compileOnce(Inputs inputs, const CompileOptions &options, O
   return finish(*outcome.plan, inputs, options);
 }
 
-/// All degrees that a layers file states, for each stage, and then each one that a node of
-/// `cluster` has.
-std::vector<int> degreesFor(const LayerGraph &layers, const Cluster &cluster) {
-  const int most = degreesOf(cluster).back();
-  std::vector<int> degrees{anyDegree};
-  copy_if(layers.degrees(), std::back_inserter(degrees),
-          [&](int degree) { return degree <= most; });
-  return degrees;
-}
-
 /// The best plan of all degrees; the model is read once, and the time limit is for all of them.
 Expected<ExitStatus> compileAnyDegree(const CompileOptions &options, OrderChoice order) {
-  if (Error error = checkBesideShards(options))
+  if (Error error = checkBesideShards(options, Degrees::Best))
     return error;
-  Expected<Cluster> cluster = readWholeCluster(options.costs.cluster);
+  Expected<Cluster> cluster = readWholeCluster(options.costs);
   if (!cluster)
     return cluster.takeError();
   CompileOptions first = options;
@@ -331,19 +325,22 @@ Expected<ExitStatus> compileAnyDegree(const CompileOptions &options, OrderChoice
   Expected<PlanningSources> sources = readSources(first);
   if (!sources)
     return sources.takeError();
-  const LayerGraph &layers = sources->model.layers;
-  const std::vector<int> degrees =
-      layers.degrees().size() > 1 ? degreesFor(layers, *cluster) : degreesOf(*cluster);
+  sources->request.comparesDegrees = true;
+  std::vector<int> degrees = degreesFor(sources->model.layers, *cluster);
   std::signal(SIGINT, interrupt);
-  Expected<DegreePlan> best = planDegrees(first, std::move(*sources), degrees, order, interrupted);
+  Expected<std::unique_ptr<DegreePlanner>> planner =
+      DegreePlanner::create(first, std::move(*sources), std::move(degrees), order);
+  if (!planner)
+    return planner.takeError();
+  Expected<DegreePlan> best = (*planner)->plan(interrupted);
   if (!best)
     return best.takeError();
-  auto &[own, inputs, outcome] = *best;
+  auto &[own, outcome] = *best;
   if (!outcome.plan && interrupted)
     return interruptedEarly();
   if (!outcome.plan)
-    return reportInfeasible(inputs, own, outcome.work, &outcome);
-  return finish(*outcome.plan, inputs, own);
+    return reportInfeasible(own.inputs, own.options, outcome.work, &outcome);
+  return finish(*outcome.plan, own.inputs, own.options);
 }
 
 Expected<ExitStatus> compile(const CompileOptions &options) {

@@ -336,9 +336,7 @@ void addRequestOptions(CLI::App &command, CompileOptions &options) {
   addSearch(command, options);
 }
 
-void addCompileOptions(CLI::App &command, CompileOptions &options) {
-  addArgument(command, "MODEL", options.model, "a .onnx or .layers.json file");
-  addRequestOptions(command, options);
+void addDegreeOptions(CLI::App &command, CompileOptions &options) {
   beginGroup(command, "Parallelism");
   addText(command, "--tensor-parallel", options.tensorParallel, "N|auto|by-stage",
           "each replica is N devices of a node that share every layer (1); auto: the best of 1, 2, "
@@ -346,6 +344,12 @@ void addCompileOptions(CLI::App &command, CompileOptions &options) {
   addText(command, "--sequence-parallel", options.sequenceParallel, "WHEN",
           "devices that share layers also divide what lies between products along the sequence: "
           "never, or where that is faster (auto)");
+}
+
+void addCompileOptions(CLI::App &command, CompileOptions &options) {
+  addArgument(command, "MODEL", options.model, "a .onnx or .layers.json file");
+  addRequestOptions(command, options);
+  addDegreeOptions(command, options);
   beginGroup(command, "Search");
   addText(command, "--layer-order", options.layerOrder, "WHICH",
           "order of the layers, of which each stage is a consecutive range: given (that of the "

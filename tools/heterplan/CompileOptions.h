@@ -40,6 +40,9 @@ void addCompileOptions(CLI::App &command, CompileOptions &options);
 /// Adds the options of the request and of the search only.
 void addRequestOptions(CLI::App &command, CompileOptions &options);
 
+/// Adds --tensor-parallel and --sequence-parallel.
+void addDegreeOptions(CLI::App &command, CompileOptions &options);
+
 /// The request that `options` make; usage errors name the option. The objective is cost when a
 /// floor of the throughput, or a longest iteration, is given, throughput otherwise.
 llvm::Expected<Request> readRequest(const CompileOptions &options);

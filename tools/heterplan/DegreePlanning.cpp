@@ -1,8 +1,10 @@
 #include "DegreePlanning.h"
 
-#include "search/Degrees.h"
-#include "search/placement/SearchMemory.h"
+#include "TensorParallel.h"
+
 #include "support/Progress.h"
+
+#include "llvm/ADT/STLExtras.h"
 
 #include <mutex>
 
@@ -12,134 +14,136 @@ namespace heterplan {
 
 namespace {
 
-/// The inputs of one degree, with what its searches know.
-struct OfDegree {
-  CompileOptions options;
-  PlanningInputs inputs;
-  SearchMemory memory;
-  std::optional<LayerGraph> layers; // in the order of the best plan, if it is another one
-};
+/// The share of the work for one degree after a search of all degrees.
+constexpr double shareOfOne = 0.25;
 
-Expected<OfDegree> ofDegree(CompileOptions options, const PlanningSources &sources, int degree) {
-  options.tensorParallel = degree == anyDegree ? "" : std::to_string(degree);
-  Expected<PlanningInputs> inputs = planningInputsOf(options, sources);
-  if (!inputs)
-    return inputs.takeError();
-  return OfDegree{std::move(options), std::move(*inputs), {}, std::nullopt};
+Expected<std::optional<SearchOutcome>> searched(DegreeInputs &own, const SearchOptions &searching) {
+  Expected<SearchOutcome> outcome = search(own.inputs.problem, own.options.strategy, searching);
+  if (!outcome)
+    return outcome.takeError();
+  return std::optional(std::move(*outcome));
 }
 
-class DegreePlanning {
-public:
-  DegreePlanning(const CompileOptions &options, PlanningSources sources,
-                 const std::vector<int> &degrees, OrderChoice order, const std::atomic<bool> &stop)
-      : options(options), sources(std::move(sources)), degrees(degrees), order(order), stop(stop),
-        tried(degrees.size()), notes(degrees.size()) {}
-
-  Expected<DegreePlan> run() {
-    Expected<OfDegree> known = ofDegree(options, sources, degrees.front());
-    if (!known)
-      return known.takeError();
-    const SearchOptions &searching = known->inputs.searching;
-    const Deadline deadline = deadlineOfSearches(searching.deadline, known->inputs.problem);
-    const DegreeLimits limits{sources.request.objective, deadline, &stop, searching.threads};
-    tried.front() = std::move(*known);
-    auto searchOne = [&](size_t degree, const DegreeEffort &effort) {
-      return planOne(degree, effort);
-    };
-    Expected<BestDegree> best = bestOfDegrees(degrees.size(), beginsWithAny(), limits, searchOne);
-    progress.clear();
-    for (const std::string &note : notes)
-      errs() << note;
-    if (!best)
-      return best.takeError();
-    OfDegree &own = *tried[best->index];
-    own.inputs.searching.deadline = deadline;
-    if (own.layers)
-      own.inputs.problem.graph = std::move(*own.layers);
-    return DegreePlan{std::move(own.options), std::move(own.inputs), std::move(best->outcome)};
+/// Looks at the given order, or searches several.
+Expected<std::optional<SearchOutcome>> searchedInOrders(DegreeInputs &own,
+                                                        const SearchOptions &searching) {
+  if (searching.firstLook) {
+    auto outcome = searched(own, searching);
+    if (outcome && *outcome)
+      (*outcome)->isFirstLook |=
+          mayReorder(own.inputs.problem) && inNarrowOrder(own.inputs.problem);
+    return outcome;
   }
-
-private:
-  /// The share of the work for one degree after a search of all degrees.
-  static constexpr double shareOfOne = 0.25;
-
-  bool beginsWithAny() const { return degrees.front() == anyDegree; }
-
-  Expected<std::optional<SearchOutcome>> planOne(size_t index, const DegreeEffort &effort) {
-    if (!tried[index] && !mayHave(index))
-      return std::nullopt;
-    OfDegree &own = *tried[index];
-    SearchOptions searching = own.inputs.searching;
-    searching.stop = &stop;
-    searching.deadline = effort.deadline;
-    searching.toBeat = effort.toBeat;
-    searching.firstLook = effort.firstLook;
-    searching.threads = effort.threads;
-    searching.memory = &own.memory;
-    searching.progress = [&](double done, double value) {
-      std::lock_guard lock(ofProgress);
-      progress.update(done, bestText(own.inputs.problem.request, value));
-    };
-    if (beginsWithAny() && degrees[index] != anyDegree)
-      searching.workLimit = int64_t(double(searching.workLimit) * shareOfOne);
-    return degrees[index] == 1 && order == OrderChoice::Auto ? searchedInOrders(own, searching)
-                                                             : searched(own, searching);
-  }
-
-  static Expected<std::optional<SearchOutcome>> searched(OfDegree &own,
-                                                         const SearchOptions &searching) {
-    Expected<SearchOutcome> outcome = search(own.inputs.problem, own.options.strategy, searching);
-    if (!outcome)
-      return outcome.takeError();
-    return std::optional(std::move(*outcome));
-  }
-
-  /// Looks at the given order, or searches several.
-  static Expected<std::optional<SearchOutcome>> searchedInOrders(OfDegree &own,
-                                                                 const SearchOptions &searching) {
-    if (searching.firstLook) {
-      auto outcome = searched(own, searching);
-      if (outcome && *outcome)
-        (*outcome)->isFirstLook |=
-            mayReorder(own.inputs.problem) && inNarrowOrder(own.inputs.problem);
-      return outcome;
-    }
-    Expected<BestOrder> best = searchOrders(own.inputs.problem, own.options.strategy, searching);
-    if (!best)
-      return best.takeError();
-    own.layers = std::move(best->layers);
-    return std::optional(std::move(best->outcome));
-  }
-
-  /// Reads the inputs with a degree. Notes why, and returns false, if it has no plans.
-  bool mayHave(size_t index) {
-    Expected<OfDegree> next = ofDegree(options, sources, degrees[index]);
-    if (next) {
-      tried[index] = std::move(*next);
-      return true;
-    }
-    notes[index] = "note: no plans of " + std::to_string(degrees[index]) +
-                   " devices that share layers: " + toText(next.takeError()) + "\n";
-    return false;
-  }
-
-  const CompileOptions &options;
-  const PlanningSources sources;
-  const std::vector<int> &degrees;
-  const OrderChoice order;
-  const std::atomic<bool> &stop;
-  std::vector<std::optional<OfDegree>> tried; // by degree
-  std::vector<std::string> notes;             // by degree
-  std::mutex ofProgress;
-  Progress progress = Progress::onStandardError("planning");
-};
+  Expected<BestOrder> best = searchOrders(own.inputs.problem, own.options.strategy, searching);
+  if (!best)
+    return best.takeError();
+  own.layers = std::move(best->layers);
+  return std::optional(std::move(best->outcome));
+}
 
 } // namespace
 
-Expected<DegreePlan> planDegrees(const CompileOptions &options, PlanningSources sources,
-                                 const std::vector<int> &degrees, OrderChoice order,
-                                 const std::atomic<bool> &stop) {
-  return DegreePlanning(options, std::move(sources), degrees, order, stop).run();
+std::vector<int> degreesFor(const LayerGraph &layers, const Cluster &cluster) {
+  std::vector<int> ofCluster = degreesOf(cluster);
+  if (layers.degrees().size() == 1)
+    return ofCluster;
+  std::vector<int> degrees{anyDegree};
+  copy_if(layers.degrees(), std::back_inserter(degrees),
+          [&](int degree) { return degree <= ofCluster.back(); });
+  return degrees;
+}
+
+Expected<std::unique_ptr<DegreePlanner>> DegreePlanner::create(const CompileOptions &options,
+                                                               PlanningSources sources,
+                                                               std::vector<int> degrees,
+                                                               OrderChoice order) {
+  std::unique_ptr<DegreePlanner> planner(
+      new DegreePlanner(options, std::move(sources), std::move(degrees), order));
+  if (Error error = planner->read(0))
+    return error;
+  return planner;
+}
+
+/// Reads the inputs of a degree. Only plans of degree 1 may have another order than the given one.
+Error DegreePlanner::read(size_t index) {
+  const int degree = degrees[index];
+  CompileOptions own = options;
+  own.tensorParallel = degree == anyDegree ? "" : std::to_string(degree);
+  if (degree != 1)
+    own.ordered.reset();
+  Expected<PlanningInputs> inputs = planningInputsOf(own, sources);
+  if (!inputs)
+    return inputs.takeError();
+  tried[index].emplace(DegreeInputs{std::move(own), std::move(*inputs), {}, std::nullopt});
+  return Error::success();
+}
+
+/// Reads the inputs of a degree. Notes why, and returns false, if it has no plans.
+bool DegreePlanner::mayHave(size_t index) {
+  Error error = read(index);
+  if (!error)
+    return true;
+  notes[index] = "note: no plans of " + std::to_string(degrees[index]) +
+                 " devices that share layers: " + toText(std::move(error)) + "\n";
+  return false;
+}
+
+DegreeInputs *DegreePlanner::find(int degree) {
+  for (size_t i = 0; i < degrees.size(); ++i)
+    if (degrees[i] == degree && tried[i])
+      return &*tried[i];
+  return nullptr;
+}
+
+SearchOptions DegreePlanner::searchingOf(size_t index, const DegreeEffort &effort) {
+  SearchOptions searching = tried[index]->inputs.searching;
+  searching.deadline = effort.deadline;
+  searching.toBeat = effort.toBeat;
+  searching.firstLook = effort.firstLook;
+  searching.threads = effort.threads;
+  searching.memory = &tried[index]->memory;
+  if (beginsWithAny() && degrees[index] != anyDegree)
+    searching.workLimit = int64_t(double(searching.workLimit) * shareOfOne);
+  return searching;
+}
+
+Expected<std::optional<SearchOutcome>> DegreePlanner::planOne(size_t index,
+                                                              const SearchOptions &searching) {
+  DegreeInputs &own = *tried[index];
+  return degrees[index] == 1 && order == OrderChoice::Auto ? searchedInOrders(own, searching)
+                                                           : searched(own, searching);
+}
+
+Expected<DegreePlan> DegreePlanner::plan(const std::atomic<bool> &stop) {
+  const SearchOptions common = tried.front()->inputs.searching;
+  const Deadline deadline = deadlineOfSearches(common.deadline, tried.front()->inputs.problem);
+  const DegreeLimits limits{sources.request.objective, deadline, &stop, common.threads};
+  std::mutex ofProgress;
+  Progress progress = Progress::onStandardError("planning");
+  auto searchOne = [&](size_t index,
+                       const DegreeEffort &effort) -> Expected<std::optional<SearchOutcome>> {
+    if (!tried[index] && !mayHave(index))
+      return std::nullopt;
+    SearchOptions searching = searchingOf(index, effort);
+    searching.stop = &stop;
+    searching.progress = [&](double done, double value) {
+      std::lock_guard lock(ofProgress);
+      progress.update(done, bestText(tried[index]->inputs.problem.request, value));
+    };
+    return planOne(index, searching);
+  };
+  const bool firstIsWhole = beginsWithAny() || degrees.size() == 1;
+  Expected<BestDegree> best = bestOfDegrees(degrees.size(), firstIsWhole, limits, searchOne);
+  progress.clear();
+  for (const std::string &note : notes)
+    errs() << note;
+  if (!best)
+    return best.takeError();
+  DegreeInputs &own = *tried[best->index];
+  own.inputs.searching.deadline = deadline;
+  if (own.layers)
+    own.inputs.problem.graph = std::move(*own.layers);
+  return DegreePlan{own, std::move(best->outcome)};
 }
 
 } // namespace heterplan

@@ -3,9 +3,12 @@
 
 #include "PlanningInputs.h"
 
+#include "search/Degrees.h"
 #include "search/Orders.h"
+#include "search/placement/SearchMemory.h"
 
 #include <atomic>
+#include <memory>
 #include <vector>
 
 namespace heterplan {
@@ -13,20 +16,61 @@ namespace heterplan {
 /// A degree that stands for all those of a layers file, one for each stage.
 constexpr int anyDegree = 0;
 
-/// The best plan of several degrees, if there is one, with the inputs of its degree and the options
-/// that state it.
-struct DegreePlan {
+/// The degrees that --tensor-parallel auto tries for `layers` on `cluster`: all that a layers file
+/// states, for each stage, and then each one that a node has; 1, 2, 4, ... for a model.
+std::vector<int> degreesFor(const LayerGraph &layers, const Cluster &cluster);
+
+/// The inputs of the plans of one degree, with the options that state it.
+struct DegreeInputs {
   CompileOptions options;
   PlanningInputs inputs;
+  SearchMemory memory;
+  std::optional<LayerGraph> layers; // in the order of the best plan, if it is another one
+};
+
+/// The best plan of several degrees, if there is one, and the inputs of its degree, which belong to
+/// the planner.
+struct DegreePlan {
+  DegreeInputs &own;
   SearchOutcome outcome;
 };
 
-/// Plans with each of `degrees`. The first one, which may be `anyDegree`, must work. A model or a
-/// cluster may have no other, which a note states. `order` is that of plans of degree 1, as other
-/// plans keep the given order. `stop` ends the searches. Fails as planningInputsOf() and search()
-/// do.
-llvm::Expected<DegreePlan> planDegrees(const CompileOptions &options, PlanningSources sources,
-                                       const std::vector<int> &degrees, OrderChoice order,
-                                       const std::atomic<bool> &stop);
+/// Plans with each of several degrees.
+class DegreePlanner {
+public:
+  /// The first one of `degrees`, which may be `anyDegree`, must work. A model or a cluster may have
+  /// no other, which a note states. `order` is that of plans of degree 1, as other plans keep the
+  /// given order. Fails as planningInputsOf() does.
+  static llvm::Expected<std::unique_ptr<DegreePlanner>> create(const CompileOptions &options,
+                                                               PlanningSources sources,
+                                                               std::vector<int> degrees,
+                                                               OrderChoice order);
+
+  /// Searches with all degrees; `stop` ends the searches. Fails as search() does.
+  llvm::Expected<DegreePlan> plan(const std::atomic<bool> &stop);
+
+  /// The inputs of `degree` after plan(); null if there are no plans of it.
+  DegreeInputs *find(int degree);
+
+private:
+  DegreePlanner(const CompileOptions &options, PlanningSources sources, std::vector<int> degrees,
+                OrderChoice order)
+      : options(options), sources(std::move(sources)), degrees(std::move(degrees)), order(order),
+        tried(this->degrees.size()), notes(this->degrees.size()) {}
+
+  bool beginsWithAny() const { return degrees.front() == anyDegree; }
+  llvm::Error read(size_t index);
+  bool mayHave(size_t index);
+  SearchOptions searchingOf(size_t index, const DegreeEffort &effort);
+  llvm::Expected<std::optional<SearchOutcome>> planOne(size_t index,
+                                                       const SearchOptions &searching);
+
+  const CompileOptions options;
+  const PlanningSources sources;
+  const std::vector<int> degrees;
+  const OrderChoice order;
+  std::vector<std::optional<DegreeInputs>> tried; // by degree
+  std::vector<std::string> notes;                 // by degree
+};
 
 } // namespace heterplan

@@ -1,9 +1,10 @@
 #include "Fallbacks.h"
 #include "Options.h"
 #include "PlanWriting.h"
-#include "ReplanCandidates.h"
 #include "Table.h"
 
+#include "cost/ShardGroups.h"
+#include "ir/PlanShards.h"
 #include "support/Files.h"
 #include "support/JsonWriter.h"
 #include "support/Text.h"
@@ -18,20 +19,6 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-/// `cluster` without the last `lost` nodes of group `index`. The others keep their names.
-Cluster withoutNodes(const Cluster &cluster, size_t index, int lost) {
-  Cluster result = cluster;
-  NodeGroup group = result.nodes[index];
-  result.nodes.erase(result.nodes.begin() + index);
-  for (int node = 0; node < group.count - lost; ++node) {
-    NodeGroup single = group;
-    single.name = nodeName(group, node);
-    single.count = 1;
-    result.nodes.insert(result.nodes.begin() + index + node, single);
-  }
-  return result;
-}
-
 /// A plan for the loss of some nodes of a group.
 struct Fallback {
   std::string directory;
@@ -74,48 +61,72 @@ Error writeIndex(const std::string &folder, StringRef plan, ArrayRef<Fallback> f
   os << '\n';
   return writeFile(folder + "/index.json", os.str());
 }
+
+/// Whether the nodes that are left have a group of devices for a replica of the plan of `asked`, or
+/// it may be replanned with another degree.
+Expected<bool> mayHaveReplicas(const Replanning &asked, const CompileOptions &left) {
+  if (asked.options.tensorParallel == "auto")
+    return true;
+  Expected<Cluster> cluster = readWholeCluster(left.costs);
+  if (!cluster)
+    return cluster.takeError();
+  Expected<Cluster> groups = shardGroups(std::move(*cluster), shardDegreeOf(asked.before));
+  if (groups)
+    return true;
+  consumeError(groups.takeError());
+  return false;
+}
+
+/// Writes the plan for the loss of `fallback` into its folder, if there is one, and prints a line.
+Expected<bool> writeFallback(const Replanning &asked, const std::string &group,
+                             const std::string &folder, const Fallback &fallback) {
+  CompileOptions options = asked.options;
+  options.costs.lost = {group, fallback.lost};
+  options.directory = folder + "/" + fallback.directory;
+  Expected<bool> mayHave = mayHaveReplicas(asked, options);
+  if (!mayHave)
+    return mayHave.takeError();
+  std::optional<ReplanCandidates> candidates;
+  if (*mayHave) {
+    auto found = findReplanCandidates({asked.before, options, asked.sources, asked.horizon});
+    if (!found)
+      return found.takeError();
+    candidates = std::move(*found);
+  }
+  outs() << left_justify(fallback.directory, 24);
+  if (!candidates) {
+    outs() << "no plan\n";
+    return false;
+  }
+  const ReplanCandidate &chosen = candidates->best();
+  if (Error error = writePlan(chosen.plan, chosen.own->inputs, options, {}))
+    return error;
+  outs() << readable(chosen.plan.expectedIteration()) << " a step on " << chosen.devices
+         << " devices, " << readable(chosen.moves.moved) << " of state move\n";
+  return true;
+}
 } // namespace
 
-Expected<ExitStatus> prepareFallbacks(const Plan &before, PlanningInputs &inputs,
-                                      const CompileOptions &options, const std::string &directory,
-                                      int64_t horizon, int64_t most) {
-  const Cluster cluster = inputs.problem.cluster;
-  const Request request = inputs.problem.request;
-  if (!cluster.links.empty())
+Expected<ExitStatus> prepareFallbacks(const Replanning &asked, const std::string &directory,
+                                      int64_t most) {
+  Expected<Cluster> cluster = readWholeCluster(asked.options.costs);
+  if (!cluster)
+    return cluster.takeError();
+  if (!cluster->links.empty())
     return notSupported("--fallbacks on clusters with 'links'");
   std::string folder = directory + "/fallbacks";
   std::vector<Fallback> fallbacks;
-  for (size_t index = 0; index < cluster.nodes.size(); ++index) {
-    const NodeGroup &group = cluster.nodes[index];
-    std::vector<std::string> nodes = usedNodes(before, group);
+  for (const NodeGroup &group : cluster->nodes) {
+    std::vector<std::string> nodes = usedNodes(asked.before, group);
     for (int lost = 1; lost <= std::min<int64_t>(most, group.count) && !nodes.empty(); ++lost) {
-      std::string name = group.name + "-" + std::to_string(lost);
-      Cluster left = withoutNodes(cluster, index, lost);
-      if (left.nodes.empty())
+      Fallback fallback{group.name + "-" + std::to_string(lost), lost, nodes};
+      if (withoutNodes(*cluster, group.name, lost).nodes.empty())
         continue;
-      Expected<Problem> problem =
-          Problem::create(inputs.problem.graph, left, *inputs.costs.model, request);
-      if (!problem)
-        return problem.takeError();
-      inputs.problem = std::move(*problem);
-      Expected<std::optional<ReplanCandidates>> found =
-          findReplanCandidates(before, inputs, options, horizon);
-      if (!found)
-        return found.takeError();
-      outs() << left_justify(name, 24);
-      if (!*found) {
-        outs() << "no plan\n";
-        continue;
-      }
-      ReplanCandidate &chosen = (*found)->all[(*found)->chosen];
-      CompileOptions writing = options;
-      writing.directory = folder + "/" + name;
-      if (Error error = writePlan(chosen.plan, inputs, writing, {}))
-        return error;
-      fallbacks.push_back({name, lost, nodes});
-      outs() << readable(chosen.plan.expectedIteration()) << " a step on "
-             << chosen.plan.deviceCount() << " devices, " << readable(chosen.moves.moved)
-             << " of state move\n";
+      Expected<bool> isWritten = writeFallback(asked, group.name, folder, fallback);
+      if (!isWritten)
+        return isWritten.takeError();
+      if (*isWritten)
+        fallbacks.push_back(std::move(fallback));
     }
   }
   Expected<std::string> plan = sha256OfFile(directory + "/plan.json");

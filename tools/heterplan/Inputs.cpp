@@ -264,6 +264,13 @@ Expected<Cluster> readWholeCluster(StringRef path) {
   return cluster;
 }
 
+Expected<Cluster> readWholeCluster(const CostOptions &options) {
+  Expected<Cluster> cluster = readWholeCluster(options.cluster);
+  if (cluster && options.lost.count > 0)
+    *cluster = withoutNodes(std::move(*cluster), options.lost.group, options.lost.count);
+  return cluster;
+}
+
 namespace {
 void warnOfPrecision(const Profile &profile, StringRef path, Precision precision) {
   if (profile.entries.empty() || profile.precision.value_or(precision) == precision)
@@ -376,7 +383,7 @@ Expected<MemoryFormat> formatFor(const CostOptions &options, const LayerGraph &g
 Expected<CostInputs> readCosts(const CostOptions &options, const LayerGraph &graph,
                                Optimizer optimizer, Precision precision, MemoryFormat format,
                                OptimizerKernels kernels) {
-  Expected<Cluster> cluster = readWholeCluster(options.cluster);
+  Expected<Cluster> cluster = readWholeCluster(options);
   if (!cluster)
     return cluster.takeError();
   CostInputs inputs;
@@ -454,7 +461,7 @@ Expected<PlanInputs> readPlanInputs(StringRef planPath, StringRef modelPath,
   if (!model)
     return model.takeError();
   if (isByStage) {
-    Expected<Cluster> cluster = readWholeCluster(options.cluster);
+    Expected<Cluster> cluster = readWholeCluster(options);
     if (!cluster)
       return cluster.takeError();
     if (Error error = divideByDegree(*model, degreesOf(*cluster), plan->division.sequence))

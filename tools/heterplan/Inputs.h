@@ -51,11 +51,18 @@ llvm::Error checkModelPath(llvm::StringRef path);
 /// Reads `path` by the end of its name: `.onnx`, or `.json` for layers.
 llvm::Expected<Model> readModel(llvm::StringRef path, const ModelOptions &options);
 
+/// Nodes that the cluster file has, and plans do without: the last `count` of a group.
+struct LostNodes {
+  std::string group;
+  int count = 0;
+};
+
 /// The sources of times and prices, as given on the command line.
 struct CostOptions {
   std::string cluster;               // --cluster
   std::vector<std::string> profiles; // --profile
   bool requireMeasured = false;      // --require-measured
+  LostNodes lost;
 };
 
 /// --cluster (required), --profile and --require-measured.
@@ -78,6 +85,8 @@ struct CostInputs {
 llvm::Expected<std::string> clusterFile(llvm::StringRef text);
 /// The cluster at `path` with what the hardware catalogue knows of it.
 llvm::Expected<Cluster> readWholeCluster(llvm::StringRef path);
+/// The cluster of `options` without its lost nodes.
+llvm::Expected<Cluster> readWholeCluster(const CostOptions &options);
 
 /// The layout of images that a plan has if none is asked for: the one in which the profiles of
 /// `options` measured them on GPUs of `cluster`, in `precision`; the faster one if they measured

@@ -55,6 +55,9 @@ Error heterplan::writePlan(const Plan &plan, const PlanningInputs &inputs,
   Expected<Simulation> simulation = simulate(*program);
   if (!simulation)
     return simulation.takeError();
+  std::vector<AlternativePlan> alternatives = beside.alternatives.vec();
+  for (AlternativePlan &each : alternatives)
+    each.plan = withShardDevices(std::move(each.plan), problem.cluster);
   const bool namesDevices = problem.cluster.shardDegree == 1 && !problem.cluster.hasShardTypes();
   Package package{written,
                   layers,
@@ -64,7 +67,7 @@ Error heterplan::writePlan(const Plan &plan, const PlanningInputs &inputs,
                   *runtime,
                   beside.front,
                   namesDevices ? &problem.cluster : nullptr,
-                  beside.alternatives,
+                  alternatives,
                   beside.limits};
   const bool isDivided = inputs.divided && shardDegreeOf(written) > 1;
   package.divided = isDivided ? &*inputs.divided : nullptr;

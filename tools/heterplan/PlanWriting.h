@@ -13,9 +13,9 @@ namespace heterplan {
 
 /// The things that are written beside a plan.
 struct Beside {
-  ParetoPlans front = {};
-  llvm::ArrayRef<AlternativePlan> alternatives = {};
-  const PlannedCopy *copy = nullptr; // of a background job
+  ParetoPlans front = {};                            // name all devices
+  llvm::ArrayRef<AlternativePlan> alternatives = {}; // of groups of devices, as the plan is
+  const PlannedCopy *copy = nullptr;                 // of a background job
   const PlanLimits *limits = nullptr;
 };
 

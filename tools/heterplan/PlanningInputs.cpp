@@ -38,7 +38,7 @@ Error checkPrices(const Cluster &cluster, StringRef path) {
 Error checkInputs(const CompileOptions &options, const Request &request) {
   if (Error error = checkModelPath(options.model))
     return error;
-  Expected<Cluster> cluster = readWholeCluster(options.costs.cluster);
+  Expected<Cluster> cluster = readWholeCluster(options.costs);
   if (!cluster)
     return cluster.takeError();
   for (const std::string &profile : options.costs.profiles)
@@ -71,10 +71,10 @@ Error divideLayers(Model &model, const CompileOptions &options) {
   if (Error error = readChoice("--sequence-parallel", options.sequenceParallel, sequence))
     return error;
   if (searchesDegrees || options.dividesByStage) {
-    Expected<Cluster> cluster = readWholeCluster(options.costs.cluster);
+    Expected<Cluster> cluster = readWholeCluster(options.costs);
     if (!cluster)
       return cluster.takeError();
-    if (Error error = checkBesideShards(options))
+    if (Error error = checkBesideShards(options, Degrees::ByStage))
       return error;
     Error error = divideByDegree(model, degreesOf(*cluster), sequence);
     if (error || searchesDegrees)
@@ -88,9 +88,10 @@ Error divideLayers(Model &model, const CompileOptions &options) {
   const bool hasDegrees = model.layers.degrees().size() > 1;
   if (*degree == 1 && model.layers.shardDegree == 1 && !hasDegrees)
     return Error::success();
-  if (Error error = checkBesideShards(options))
+  const bool isChosen = hasDegrees && options.tensorParallel.empty(); // by the search
+  if (Error error = checkBesideShards(options, isChosen ? Degrees::ByStage : Degrees::One))
     return error;
-  if (hasDegrees && options.tensorParallel.empty()) // the search chooses
+  if (isChosen)
     return Error::success();
   return divideLayers(model, *degree, sequence);
 }
@@ -108,12 +109,14 @@ Error checkGraph(const Graph &graph, StringRef path, const ModelOptions &reading
 }
 } // namespace
 
-Error checkBesideShards(const CompileOptions &options) {
-  for (auto [option, isGiven] : {std::pair(NotWithShards::Pareto, options.pareto),
-                                 {NotWithShards::Alternatives, !options.alternatives.empty()},
-                                 {NotWithShards::LayerOrder, options.layerOrder == "narrow"},
-                                 {NotWithShards::Without, !options.without.empty()},
-                                 {NotWithShards::Background, !options.background.empty()}})
+Error checkBesideShards(const CompileOptions &options, Degrees degrees) {
+  const bool compares = !options.alternatives.empty();
+  for (auto [option, isGiven] :
+       {std::pair(NotWithShards::SeveralDegreesPareto, options.pareto && degrees != Degrees::One),
+        {NotWithShards::UnequalDegreesAlternatives, compares && degrees == Degrees::ByStage},
+        {NotWithShards::LayerOrder, options.layerOrder == "narrow"},
+        {NotWithShards::Without, !options.without.empty()},
+        {NotWithShards::Background, !options.background.empty()}})
     if (isGiven)
       return notWithShards(option);
   return Error::success();
@@ -154,7 +157,7 @@ Expected<PlanningInputs> planningInputsOf(const CompileOptions &options, Plannin
       return ordered.takeError();
     model.layers = std::move(*ordered);
   }
-  Expected<Cluster> cluster = readWholeCluster(options.costs.cluster);
+  Expected<Cluster> cluster = readWholeCluster(options.costs);
   if (!cluster)
     return cluster.takeError();
   request.deviceLimits =

@@ -36,7 +36,10 @@ llvm::Expected<PlanningSources> readPlanningSources(const CompileOptions &option
 llvm::Expected<PlanningInputs> planningInputsOf(const CompileOptions &options,
                                                 PlanningSources sources);
 
-/// Refuses options that are not supported with --tensor-parallel.
-llvm::Error checkBesideShards(const CompileOptions &options);
+/// The degrees of tensor parallelism that a command plans with.
+enum class Degrees { One, Best, ByStage };
+
+/// Refuses options that are not supported with layers that several devices share.
+llvm::Error checkBesideShards(const CompileOptions &options, Degrees degrees);
 
 } // namespace heterplan

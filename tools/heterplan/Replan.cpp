@@ -7,6 +7,7 @@
 #include "ReplanCandidates.h"
 #include "ReplanText.h"
 #include "RequestOfPlan.h"
+#include "TensorParallel.h"
 
 #include "ir/PlanShards.h"
 #include "ir/sharding/NotWithShards.h"
@@ -25,26 +26,43 @@ struct ReplanOptions {
   bool json = false;
 };
 
+/// The degree that `options` ask for, or else the plan of `before`.
+void completeDegree(const Plan &before, CompileOptions &options) {
+  if (!options.tensorParallel.empty())
+    options.dividesByStage = false;
+  else if (before.comparesDegrees)
+    options.tensorParallel = "auto";
+  else
+    options.tensorParallel = std::to_string(shardDegreeOf(before));
+}
+
 /// The inputs of a plan like `before` on the cluster of `options`.
-Expected<PlanningInputs> readInputs(const Plan &before, ReplanOptions &options) {
-  completeFrom(before, options.compiling);
-  Expected<Request> request = readRequest(options.compiling);
+Expected<PlanningSources> readInputs(const Plan &before, ReplanOptions &options) {
+  CompileOptions &compiling = options.compiling;
+  if (hasUnequalDegrees(before) || compiling.tensorParallel == degreeByStage)
+    return notWithShards(NotWithShards::UnequalDegreesReplanned);
+  completeDegree(before, compiling);
+  completeFrom(before, compiling);
+  Expected<Request> request = readRequest(compiling);
   if (!request)
     return request.takeError();
-  if (shardDegreeOf(before) > 1)
-    return notWithShards(NotWithShards::Replan);
   if (before.schedule == Schedule::Burst || request->schedule == ScheduleChoice::Burst)
     return notSupported("replan of bursts");
-  completeSets(before, *request);
-  Expected<PlanningInputs> inputs = readPlanningInputs(options.compiling, *request);
-  if (!inputs)
-    return inputs.takeError();
-  if (inputs->problem.graph.fingerprint != before.modelFingerprint &&
-      inputs->problem.graph.model != before.model)
+  Expected<Plan> groups = withShardGroups(before);
+  if (!groups)
+    return groups.takeError();
+  Plan stated = before;
+  stated.pins = groups->pins; // to a type, whatever the number of devices that share layers
+  completeSets(stated, *request);
+  Expected<PlanningSources> sources = readPlanningSources(compiling, *request);
+  if (!sources)
+    return sources.takeError();
+  const LayerGraph &layers = sources->model.layers;
+  if (layers.fingerprint != before.modelFingerprint && layers.model != before.model)
     return Diagnostic(Diag::StalePlan, {options.plan, 0, 0, ""})
-           << "the plan is for the model '" << before.model << "', and " << options.compiling.model
-           << " is the model '" << inputs->problem.graph.model << "'";
-  return inputs;
+           << "the plan is for the model '" << before.model << "', and " << compiling.model
+           << " is the model '" << layers.model << "'";
+  return sources;
 }
 
 Expected<ExitStatus> infeasible(const ReplanOptions &options) {
@@ -71,30 +89,31 @@ Expected<ExitStatus> replan(ReplanOptions options) {
   if (!options.compiling.directory.empty())
     if (Error error = checkOutput(options.compiling.directory, options.compiling.force))
       return error;
-  Expected<PlanningInputs> inputs = readInputs(*before, options);
-  if (!inputs)
-    return inputs.takeError();
+  Expected<PlanningSources> sources = readInputs(*before, options);
+  if (!sources)
+    return sources.takeError();
+  const Replanning asked{*before, options.compiling, *sources, *horizon};
   if (*fallbacks > 0)
-    return prepareFallbacks(*before, *inputs, options.compiling, planDirectory(options.plan),
-                            *horizon, *fallbacks);
-  Expected<std::optional<ReplanCandidates>> found =
-      findReplanCandidates(*before, *inputs, options.compiling, *horizon);
+    return prepareFallbacks(asked, planDirectory(options.plan), *fallbacks);
+  Expected<std::optional<ReplanCandidates>> found = findReplanCandidates(asked);
   if (!found)
     return found.takeError();
   if (!*found)
     return infeasible(options);
-  Plan &chosen = (*found)->all[(*found)->chosen].plan;
-  Expected<PlanLimits> limits = limitsOf(chosen, *inputs);
+  const ReplanCandidate &chosen = (*found)->best();
+  const PlanningInputs &inputs = chosen.own->inputs;
+  Expected<PlanLimits> limits = limitsOf(chosen.plan, inputs);
   if (!limits)
     return limits.takeError();
   if (!options.compiling.directory.empty())
-    if (Error error = writePlan(chosen, *inputs, options.compiling, {{}, {}, nullptr, &*limits}))
+    if (Error error =
+            writePlan(chosen.plan, inputs, options.compiling, {{}, {}, nullptr, &*limits}))
       return error;
   if (options.json) {
     printReplanJson(**found, *horizon);
     return exitDone;
   }
-  showPlan(chosen, inputs->problem.cluster, options.compiling, &*limits);
+  showPlan(chosen.plan, inputs.problem.cluster, options.compiling, &*limits);
   printReplan(*before, **found, *horizon);
   if (!options.compiling.directory.empty())
     outs() << "\nwrote " << options.compiling.directory << "; next:\n  heterplan run "
@@ -119,6 +138,7 @@ void heterplan::addReplan(CLI::App &root, Action &action) {
   addText(*command, "--horizon", options->horizon, "STEPS",
           "steps that are still to be trained, over which moving has to pay (1000)");
   addRequestOptions(*command, options->compiling);
+  addDegreeOptions(*command, options->compiling);
   beginGroup(*command, "Output");
   addText(*command, "-o,--output", options->compiling.directory, "DIR",
           "directory for the plan (default: only printed)");

@@ -113,6 +113,22 @@ Error divideLayers(Model &model, int degree, SequenceParallel sequence) {
   return Error::success();
 }
 
+Expected<LayerGraph> withDegrees(const Model &model, ArrayRef<int> degrees,
+                                 SequenceParallel sequence) {
+  if (!model.graph)
+    return model.layers;
+  std::vector<ModelShard> shards;
+  for (int degree : degrees) {
+    if (degree == 1)
+      continue;
+    Expected<ModelShard> shard = shardOf(model, degree, sequence);
+    if (!shard)
+      return shard.takeError();
+    shards.push_back(std::move(*shard));
+  }
+  return withShards(model.layers, shards);
+}
+
 std::string shardDegreeText(const Plan &plan) {
   int degree = shardDegreeOf(plan);
   if (hasUnequalDegrees(plan)) {

@@ -28,6 +28,11 @@ llvm::Error divideLayers(Model &model, int degree, SequenceParallel sequence);
 /// degrees.
 llvm::Error divideByDegree(Model &model, llvm::ArrayRef<int> degrees, SequenceParallel sequence);
 
+/// The layers of `model`, which is not divided, with the figures of each of `degrees`. A layers
+/// file has its own degrees.
+llvm::Expected<LayerGraph> withDegrees(const Model &model, llvm::ArrayRef<int> degrees,
+                                       SequenceParallel sequence);
+
 /// A line that says how the devices of a plan share layers; "" if they do not.
 std::string shardDegreeText(const Plan &plan);
 
