@@ -4,8 +4,9 @@ default settings, one after another, and prints a table in Markdown.
 
     bench/gaps.py [--only TEXT] [--json FILE] [--verify] [--options "--threads 1"]
 
-"gap": plan against bound, as `compile` states it; "space": what the bound is about (docs/formats.md); "CPU": seconds
-of one process, reading the model and writing the plan included; "MB": the most memory that it had. With --verify,
+Plans are of whole layers unless --options has --tensor-parallel. "gap": plan against bound, as `compile` states it;
+"space": what the bound is about (docs/formats.md); "CPU": seconds of one process, reading the model and writing the
+plan included; "MB": the most memory that it had. With --verify,
 "verified": the gap that `heterplan verify` proves from the certificate, and the seconds of CPU that it takes. LISTS names the
 lists of models: whoever changes what is looked at adds a list, and the summary shows all of them.
 """
@@ -138,6 +139,8 @@ def main() -> None:
     parser.add_argument("--options", default="", help="more options of compile, in one word")
     arguments = parser.parse_args()
     more = tuple(shlex.split(arguments.options))
+    if "--tensor-parallel" not in more:
+        more = ("--tensor-parallel", "1", *more)
     rows: dict[str, dict[str, Any]] = {}
     newest = list(LISTS)[-1]
     print_head(newest, arguments.verify)

@@ -52,7 +52,7 @@ public:
     BestDegree result = std::move(*best);
     result.outcome.work = work;
     if (result.outcome.plan)
-      state(result.outcome, all && isBounded);
+      state(result.outcome, all);
     else if (!all)
       result.outcome.termination = Termination::Interrupted;
     else if (!allProven)
@@ -76,11 +76,11 @@ private:
     bound = bound == 0 || isBetterValue(own, bound) ? own : bound;
   }
 
-  void state(SearchOutcome &outcome, bool bounded) const {
+  void state(SearchOutcome &outcome, bool all) const {
     Plan &plan = *outcome.plan;
-    plan.lowerBound = bounded ? bound : 0;
-    plan.gap = bounded ? std::abs(plan.objectiveValue - bound) / plan.objectiveValue : 1;
-    plan.optimal = plan.optimal && bounded && plan.lowerBound == plan.objectiveValue;
+    plan.lowerBound = isBounded ? bound : 0;
+    plan.gap = isBounded ? std::abs(plan.objectiveValue - bound) / plan.objectiveValue : 1;
+    plan.optimal = plan.optimal && all && isBounded && plan.lowerBound == plan.objectiveValue;
     if (!plan.optimal && outcome.termination == Termination::Optimal)
       outcome.termination = Termination::Feasible;
   }
@@ -152,10 +152,12 @@ public:
   /// Searches all plans of each of `degrees`. `others`: whether more degrees wait.
   Error searchWhole(ArrayRef<size_t> degrees, bool others) {
     std::vector<std::optional<SearchOutcome>> outcomes(degrees.size());
+    std::vector<char> isSkipped(degrees.size());
     const std::optional<double> toBeat = all.toBeat();
     const size_t lanes = std::min(degrees.size(), size_t(limits.threads));
     Error failure = searchTogether(degrees, [&](size_t i, int threads) -> Error {
-      if (i > 0 && stopped())
+      isSkipped[i] = i > 0 && stopped();
+      if (isSkipped[i])
         return Error::success();
       const double share = others ? firstShare : double(lanes) / double(degrees.size() - i);
       auto outcome = search(degrees[i], {limits.deadline.part(std::min(share, 1.0)), toBeat,
@@ -170,10 +172,19 @@ public:
     for (size_t i = 0; i < degrees.size(); ++i)
       if (outcomes[i])
         all.add(degrees[i], std::move(*outcomes[i]));
+      else if (isSkipped[i])
+        skipped.push_back(degrees[i]);
     return Error::success();
   }
 
-  BestDegree take() { return all.take(!stopped()); }
+  BestDegree take() {
+    for (const Waiting &each : waiting)
+      skipped.push_back(each.degree);
+    sort(skipped);
+    BestDegree result = all.take(!stopped());
+    result.unsearched = std::move(skipped);
+    return result;
+  }
 
 private:
   struct Waiting {
@@ -220,6 +231,7 @@ private:
   IsBetter isBetter;
   AllDegrees all;
   std::vector<Waiting> waiting;
+  std::vector<size_t> skipped;
   const DegreeLimits &limits;
   DegreeSearch search;
 };

@@ -10,9 +10,11 @@ namespace heterplan {
 
 struct BestDegree {
   size_t index = 0; // of the degree that `outcome` is of
-  /// If there is a plan, its bound, gap and optimality are about the plans of all degrees. If there
-  /// is none, `termination` is Infeasible only if the searches of all degrees have proven it.
+  /// If there is a plan, its bound and gap are about the plans of all degrees that were searched.
+  /// It is called optimal only if all were. If there is no plan, `termination` is Infeasible only
+  /// if the searches of all degrees have proven it.
   SearchOutcome outcome;
+  std::vector<size_t> unsearched{}; // because of an interruption, ascending
 };
 
 /// The limits of a search with a degree: SearchOptions of the same names.
@@ -37,9 +39,8 @@ struct DegreeLimits {
 
 /// Searches with `degrees` degrees. After a first look at each, that with the best plan so far
 /// comes first. The others only have to prove that they have no better plan, side by side.
-/// `firstIsWhole`: the first degree is searched before all others, without a first look. Nothing
-/// is proven about a degree that was not searched. Fails as `search` does, which must return an
-/// outcome for one degree at least.
+/// `firstIsWhole`: the first degree is searched before all others, without a first look. Fails as
+/// `search` does, which must return an outcome for one degree at least.
 llvm::Expected<BestDegree> bestOfDegrees(size_t degrees, bool firstIsWhole,
                                          const DegreeLimits &limits, DegreeSearch search);
 

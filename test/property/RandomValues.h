@@ -292,6 +292,7 @@ inline Plan RandomValues::plan() {
       plan.stages.back().layers.push_back("l" + std::to_string(layers++));
   }
   plan.layerOrder = coin() ? LayerOrder::Narrow : LayerOrder::Given;
+  plan.comparesDegrees = coin();
   return plan;
 }
 

@@ -286,7 +286,7 @@ def test_a_module_without_values_gives_a_file_without_values(tmp_path: Path) -> 
     assert path.stat().st_size < 10_000
     found = {each.name: list(each.dims) for each in onnx.load(path, load_external_data=False).graph.initializer}
     assert found["2.weight"] == [5, 1 << 20]
-    plan = heterplan.compile(path, "local-cpu", batch=4, freeze=["0.*"], schedule="data-parallel")
+    plan = heterplan.compile(path, "local-cpu", batch=4, freeze=["0.*"], schedule="data-parallel", tensor_parallel=1)
     assert sum(float(stage["parameterBytes"]) for stage in plan.json["stages"]) == 4 * (5 * (1 << 20) + 5)
 
 

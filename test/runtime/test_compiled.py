@@ -39,7 +39,7 @@ nodes:
 CASES = {
     "pipeline": Case("{a: 1, b: 1}", ("--schedule", "pipeline"), 8, [1, 1], pinned=True),
     "uneven": Case("{a: 1, b: 2}", ("--schedule", "data-parallel"), 12, [3]),
-    "two-by-two": Case("{a: 2, b: 2}", ("--schedule", "pipeline"), 12, [2, 2], pinned=True),
+    "two-by-two": Case("{a: 2, b: 2}", ("--schedule", "pipeline", "--tensor-parallel", "1"), 12, [2, 2], pinned=True),
 }
 
 

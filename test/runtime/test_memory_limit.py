@@ -74,7 +74,7 @@ def compile_here(folder: Path, *options: str, memory: int = DEVICE) -> tuple[int
     cluster.write_text(CLUSTER % (memory >> 20))
     command = [
         BINARY, "compile", model, "--cluster", cluster, "--batch", BATCH, "--optimizer", "adam",
-        "--schedule", "data-parallel", "--micro-batches", "1", "--objective", "throughput",
+        "--schedule", "data-parallel", "--micro-batches", "1", "--objective", "throughput", "--tensor-parallel", "1",
         "--force", *options, "-o", out,
     ]  # fmt: skip
     run = subprocess.run(list(map(str, command)), capture_output=True, text=True)

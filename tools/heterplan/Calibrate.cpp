@@ -8,6 +8,7 @@
 #include "Throughputs.h"
 
 #include "cost/Calibration.h"
+#include "ir/sharding/NotWithShards.h"
 #include "support/Files.h"
 #include "support/JsonWriter.h"
 
@@ -277,6 +278,17 @@ Error checkWay(const CalibrateOptions &options) {
   return Error::success();
 }
 
+/// The timelines of groups of `degree` devices that share layers: those of their first devices, as
+/// all of a group compute alike.
+std::vector<Timeline> ofGroups(std::vector<Timeline> timelines, int degree) {
+  for (Timeline &timeline : timelines) {
+    erase_if(timeline.events, [&](const TimelineEvent &event) { return event.rank % degree != 0; });
+    for (TimelineEvent &event : timeline.events)
+      event.rank /= degree;
+  }
+  return timelines;
+}
+
 Expected<ExitStatus> calibrate(const CalibrateOptions &options) {
   if (Error error = checkWay(options))
     return error;
@@ -288,15 +300,20 @@ Expected<ExitStatus> calibrate(const CalibrateOptions &options) {
   Expected<std::vector<Timeline>> timelines = readTimelines(run->traces);
   if (!timelines)
     return timelines.takeError();
-  Expected<Program> program = lower(run->plan, run->graph, run->costs.cluster);
+  const CostInputs &costs = run->costs;
+  if (costs.cluster.hasShardTypes())
+    return notWithShards(NotWithShards::UnequalDegreesCalibrated);
+  timelines = ofGroups(std::move(*timelines), costs.cluster.shardDegree);
+  Expected<Program> program = lower(run->plan, run->graph, costs.cluster);
   if (!program)
     return program.takeError();
   Expected<Calibration> found =
-      heterplan::calibrate(*program, run->costs.cluster, *timelines, run->traces);
+      heterplan::calibrate(*program, costs.cluster, *timelines, run->traces);
   if (!found)
     return found.takeError();
-  Expected<Profile> profile = correctedProfile(*found, run->plan, run->graph, run->costs.cluster,
-                                               *run->costs.model, *run->costs.measured);
+  const CostModel &ofLayers = costs.ofShards ? *costs.ofShards : *costs.model; // without messages
+  Expected<Profile> profile =
+      correctedProfile(*found, run->plan, run->graph, costs.cluster, ofLayers, *costs.measured);
   if (!profile)
     return profile.takeError();
   addEnvironment(*profile, *run);

@@ -48,11 +48,6 @@ Expected<PlanningSources> readSources(const CompileOptions &options) {
   return readPlanningSources(options, *request);
 }
 
-Expected<Inputs> readInputs(const CompileOptions &options) {
-  Expected<PlanningSources> sources = readSources(options);
-  return sources ? planningInputsOf(options, std::move(*sources)) : sources.takeError();
-}
-
 std::atomic<bool> interrupted;
 
 /// Ctrl-C ends the search with the best plan so far; a second one ends the program.
@@ -70,19 +65,26 @@ Expected<OrderChoice> readOrderChoice(const CompileOptions &options) {
   return order;
 }
 
-/// The search for the plan, which leaves time for alternatives if they are asked for. `order`:
-/// Auto, or the order of the inputs.
-Expected<BestOrder> plan(const Inputs &inputs, const CompileOptions &options, OrderChoice order) {
-  constexpr double share = 0.6; // of the time, if alternatives come after it
+/// The part of the time for the search for the plan, which leaves some for alternatives if they are
+/// asked for.
+Expected<double> shareOfPlan(const CompileOptions &options) {
+  constexpr double share = 0.6;
   Expected<int> alternatives = readAlternativeCount(options);
   if (!alternatives)
     return alternatives.takeError();
+  return *alternatives > 0 ? share : 1;
+}
+
+/// The search for the plan. `order`: Auto, or the order of the inputs.
+Expected<BestOrder> plan(const Inputs &inputs, const CompileOptions &options, OrderChoice order) {
+  Expected<double> share = shareOfPlan(options);
+  if (!share)
+    return share.takeError();
   Progress progress = Progress::onStandardError("planning");
   SearchOptions searching = inputs.searching;
   std::signal(SIGINT, interrupt);
   searching.stop = &interrupted;
-  if (*alternatives > 0)
-    searching.deadline = searching.deadline.part(share);
+  searching.deadline = searching.deadline.part(*share);
   searching.progress = [&](double done, double best) {
     progress.update(done, bestText(inputs.problem.request, best));
   };
@@ -206,7 +208,7 @@ Expected<ExitStatus> finish(Plan &plan, const Inputs &inputs, const CompileOptio
 
 /// Sweeps the Pareto front; the time limit is for all of it, what is left of it shared evenly.
 Expected<ParetoFront> sweep(const Inputs &inputs, const CompileOptions &options, int points,
-                            std::atomic<int64_t> &work) {
+                            bool leavesOut, std::atomic<int64_t> &work) {
   Progress progress = Progress::onStandardError("planning the Pareto front");
   std::signal(SIGINT, interrupt);
   int done = 0, all = 1;
@@ -219,7 +221,10 @@ Expected<ParetoFront> sweep(const Inputs &inputs, const CompileOptions &options,
       progress.update((done + std::min(share, 1.0)) / all,
                       "plan " + std::to_string(done + 1) + ", " + bestText(problem.request, best));
     };
-    return search(problem, options.strategy, searching);
+    Expected<SearchOutcome> outcome = search(problem, options.strategy, searching);
+    if (outcome && leavesOut)
+      leaveOut(*outcome, sharedLayers);
+    return outcome;
   };
   ParetoOptions sweeping;
   sweeping.points = points;
@@ -238,12 +243,13 @@ size_t choose(const ParetoFront &front, const CompileOptions &options) {
   return options.objective == "throughput" ? front.plans.size() - 1 : front.knee;
 }
 
-Expected<ExitStatus> compileParetoFront(const Inputs &inputs, const CompileOptions &options) {
+Expected<ExitStatus> compileParetoFront(const Inputs &inputs, const CompileOptions &options,
+                                        bool leavesOut) {
   Expected<int> points = readParetoPoints(options);
   if (!points)
     return points.takeError();
   std::atomic<int64_t> work = 0;
-  Expected<ParetoFront> found = sweep(inputs, options, *points, work);
+  Expected<ParetoFront> found = sweep(inputs, options, *points, leavesOut, work);
   if (!found)
     return found.takeError();
   if (found->plans.empty() && interrupted)
@@ -293,17 +299,22 @@ Error reorder(Problem &problem) {
   return Error::success();
 }
 
-Expected<ExitStatus> compileOnce(Inputs inputs, const CompileOptions &options, OrderChoice order) {
+/// Plans with one degree. `leavesOut`: others are possible, and nobody has said that they are not
+/// wanted.
+Expected<ExitStatus> compileOnce(Inputs inputs, const CompileOptions &options, OrderChoice order,
+                                 bool leavesOut) {
   if (order == OrderChoice::Narrow)
     if (Error error = reorder(inputs.problem))
       return error;
   inputs.searching.deadline = deadlineOfSearches(inputs.searching.deadline, inputs.problem);
   if (options.pareto)
-    return compileParetoFront(inputs, options);
+    return compileParetoFront(inputs, options, leavesOut);
   Expected<BestOrder> found = plan(inputs, options, order);
   if (!found)
     return found.takeError();
   auto &[outcome, layers] = *found;
+  if (leavesOut)
+    leaveOut(outcome, sharedLayers);
   if (layers)
     inputs.problem.graph = std::move(*layers);
   if (!outcome.plan && interrupted)
@@ -313,34 +324,61 @@ Expected<ExitStatus> compileOnce(Inputs inputs, const CompileOptions &options, O
   return finish(*outcome.plan, inputs, options);
 }
 
-/// The best plan of all degrees; the model is read once, and the time limit is for all of them.
-Expected<ExitStatus> compileAnyDegree(const CompileOptions &options, OrderChoice order) {
-  if (Error error = checkBesideShards(options, Degrees::Best))
-    return error;
+/// The best plan of all degrees; the time limit is for all of them. If the user asks for it, notes
+/// say why a degree has no plans.
+Expected<ExitStatus> compileAnyDegree(PlanningSources sources, const CompileOptions &options,
+                                      OrderChoice order) {
   Expected<Cluster> cluster = readWholeCluster(options.costs);
-  if (!cluster)
-    return cluster.takeError();
+  Expected<double> share = shareOfPlan(options);
+  if (!cluster || !share)
+    return joinErrors(cluster.takeError(), share.takeError());
   CompileOptions first = options;
   first.tensorParallel = "1";
-  Expected<PlanningSources> sources = readSources(first);
-  if (!sources)
-    return sources.takeError();
-  sources->request.comparesDegrees = true;
-  std::vector<int> degrees = degreesFor(sources->model.layers, *cluster);
+  sources.request.comparesDegrees = true;
+  std::vector<int> degrees = degreesFor(sources.model.layers, *cluster);
   std::signal(SIGINT, interrupt);
   Expected<std::unique_ptr<DegreePlanner>> planner =
-      DegreePlanner::create(first, std::move(*sources), std::move(degrees), order);
+      DegreePlanner::create(first, std::move(sources), std::move(degrees), order);
   if (!planner)
     return planner.takeError();
-  Expected<DegreePlan> best = (*planner)->plan(interrupted);
+  if (!options.tensorParallel.empty())
+    (*planner)->admitUnmeasured(anyDegree);
+  Expected<DegreePlan> best = (*planner)->plan(interrupted, *share);
   if (!best)
     return best.takeError();
+  if (!options.tensorParallel.empty())
+    for (const std::string &reason : (*planner)->reasons())
+      if (!reason.empty())
+        errs() << "note: " << reason << '\n';
   auto &[own, outcome] = *best;
   if (!outcome.plan && interrupted)
     return interruptedEarly();
   if (!outcome.plan)
     return reportInfeasible(own.inputs, own.options, outcome.work, &outcome);
   return finish(*outcome.plan, own.inputs, own.options);
+}
+
+/// Whether the best degree is looked for though it is not asked for: a model is divided unless that
+/// is not supported with other options. Strategies other than `auto` plan whole layers, as their
+/// publications do.
+bool mayCompareDegrees(const PlanningSources &sources, const CompileOptions &options) {
+  if (!options.tensorParallel.empty() || !sources.model.graph || options.strategy != "auto" ||
+      hasTables(sources.model.layers))
+    return false;
+  Error error = checkBesideShards(options, Degrees::Best);
+  const bool isSupported = !error;
+  consumeError(std::move(error));
+  return isSupported;
+}
+
+/// Whether a search of plans of one degree leaves out others that `options` do not speak of.
+Expected<bool> leavesOutDegrees(const PlanningSources &sources, const CompileOptions &options) {
+  if (!options.tensorParallel.empty() || !sources.model.graph)
+    return false;
+  Expected<Cluster> cluster = readWholeCluster(options.costs);
+  if (!cluster)
+    return cluster.takeError();
+  return degreesOf(*cluster).size() > 1;
 }
 
 Expected<ExitStatus> compile(const CompileOptions &options) {
@@ -350,10 +388,21 @@ Expected<ExitStatus> compile(const CompileOptions &options) {
   Expected<OrderChoice> order = readOrderChoice(options);
   if (!order)
     return order.takeError();
-  if (options.tensorParallel == "auto")
-    return compileAnyDegree(options, *order);
-  Expected<Inputs> inputs = readInputs(options);
-  return inputs ? compileOnce(std::move(*inputs), options, *order) : inputs.takeError();
+  const bool asksForBest = options.tensorParallel == "auto";
+  if (asksForBest)
+    if (Error error = checkBesideShards(options, Degrees::Best))
+      return error;
+  Expected<PlanningSources> sources = readSources(options);
+  if (!sources)
+    return sources.takeError();
+  const bool mayCompare = asksForBest || mayCompareDegrees(*sources, options);
+  if (mayCompare)
+    return compileAnyDegree(std::move(*sources), options, *order);
+  Expected<bool> leavesOut = leavesOutDegrees(*sources, options);
+  if (!leavesOut)
+    return leavesOut.takeError();
+  Expected<Inputs> inputs = planningInputsOf(options, std::move(*sources));
+  return inputs ? compileOnce(std::move(*inputs), options, *order, *leavesOut) : inputs.takeError();
 }
 
 } // namespace

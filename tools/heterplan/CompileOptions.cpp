@@ -336,11 +336,12 @@ void addRequestOptions(CLI::App &command, CompileOptions &options) {
   addSearch(command, options);
 }
 
-void addDegreeOptions(CLI::App &command, CompileOptions &options) {
+void addDegreeOptions(CLI::App &command, CompileOptions &options, const std::string &byDefault) {
   beginGroup(command, "Parallelism");
   addText(command, "--tensor-parallel", options.tensorParallel, "N|auto|by-stage",
-          "each replica is N devices of a node that share every layer (1); auto: the best of 1, 2, "
-          "4, ...; by-stage: the best of them for each stage");
+          "each replica is N devices of a node that share every layer; auto: the best of 1, 2, 4, "
+          "...; by-stage: the best of them for each stage (default: " +
+              byDefault + ")");
   addText(command, "--sequence-parallel", options.sequenceParallel, "WHEN",
           "devices that share layers also divide what lies between products along the sequence: "
           "never, or where that is faster (auto)");
@@ -349,7 +350,7 @@ void addDegreeOptions(CLI::App &command, CompileOptions &options) {
 void addCompileOptions(CLI::App &command, CompileOptions &options) {
   addArgument(command, "MODEL", options.model, "a .onnx or .layers.json file");
   addRequestOptions(command, options);
-  addDegreeOptions(command, options);
+  addDegreeOptions(command, options, "auto for a .onnx file, the degrees of a .layers.json file");
   beginGroup(command, "Search");
   addText(command, "--layer-order", options.layerOrder, "WHICH",
           "order of the layers, of which each stage is a consecutive range: given (that of the "

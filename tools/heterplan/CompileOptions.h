@@ -40,8 +40,8 @@ void addCompileOptions(CLI::App &command, CompileOptions &options);
 /// Adds the options of the request and of the search only.
 void addRequestOptions(CLI::App &command, CompileOptions &options);
 
-/// Adds --tensor-parallel and --sequence-parallel.
-void addDegreeOptions(CLI::App &command, CompileOptions &options);
+/// Adds --tensor-parallel, whose default is `byDefault` in words, and --sequence-parallel.
+void addDegreeOptions(CLI::App &command, CompileOptions &options, const std::string &byDefault);
 
 /// The request that `options` make; usage errors name the option. The objective is cost when a
 /// floor of the throughput, or a longest iteration, is given, throughput otherwise.

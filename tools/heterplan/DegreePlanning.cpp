@@ -41,6 +41,20 @@ Expected<std::optional<SearchOutcome>> searchedInOrders(DegreeInputs &own,
   return std::optional(std::move(best->outcome));
 }
 
+std::string nameOf(int degree) {
+  if (degree == anyDegree)
+    return "a degree for each stage";
+  return degree == 1 ? "whole layers" : "layers that " + std::to_string(degree) + " devices share";
+}
+
+/// The layers that profiles know on `type`.
+int64_t measuredLayers(const PlanningInputs &inputs, const DeviceType &type) {
+  const LayerGraph &graph = inputs.problem.graph;
+  return count_if(graph.layers, [&](const Layer &layer) {
+    return inputs.costs.measured->find(layer, graph.model, type) != nullptr;
+  });
+}
+
 } // namespace
 
 std::vector<int> degreesFor(const LayerGraph &layers, const Cluster &cluster) {
@@ -78,14 +92,41 @@ Error DegreePlanner::read(size_t index) {
   return Error::success();
 }
 
+/// Whether as many layers of a degree were measured as of the first one, on each device type.
+bool DegreePlanner::mayCompare(size_t index) const {
+  if (is_contained(unmeasured, degrees[index]) || is_contained(unmeasured, anyDegree))
+    return true;
+  const PlanningInputs &first = tried.front()->inputs, &own = tried[index]->inputs;
+  return all_of(own.costs.cluster.types, [&](const DeviceType &type) {
+    return measuredLayers(own, type) >= measuredLayers(first, type);
+  });
+}
+
 /// Reads the inputs of a degree. Notes why, and returns false, if it has no plans.
 bool DegreePlanner::mayHave(size_t index) {
   Error error = read(index);
-  if (!error)
-    return true;
-  notes[index] = "note: no plans of " + std::to_string(degrees[index]) +
-                 " devices that share layers: " + toText(std::move(error)) + "\n";
-  return false;
+  if (!error && !mayCompare(index)) {
+    tried[index].reset();
+    error = Diagnostic(Diag::NoProfile, {})
+                .note({}, "'heterplan profile --shard-degrees' measures them")
+            << "fewer of their layers were measured than of whole ones";
+  }
+  if (error)
+    notes[index] = "no plans of " + std::to_string(degrees[index]) +
+                   " devices that share layers: " + toText(std::move(error));
+  return tried[index].has_value();
+}
+
+void leaveOut(SearchOutcome &outcome, const std::string &what) {
+  constexpr StringRef reduced = "-reduced";
+  SearchedSpace &space = outcome.space;
+  space.leftOut.push_back(what);
+  if (!StringRef(space.name).endswith(reduced))
+    space.name += reduced;
+  if (outcome.plan) {
+    outcome.plan->searchSpace = space.name;
+    outcome.plan->searchSpaceLimits = space.leftOut;
+  }
 }
 
 DegreeInputs *DegreePlanner::find(int degree) {
@@ -114,10 +155,10 @@ Expected<std::optional<SearchOutcome>> DegreePlanner::planOne(size_t index,
                                                            : searched(own, searching);
 }
 
-Expected<DegreePlan> DegreePlanner::plan(const std::atomic<bool> &stop) {
+Expected<DegreePlan> DegreePlanner::plan(const std::atomic<bool> &stop, double share) {
   const SearchOptions common = tried.front()->inputs.searching;
   const Deadline deadline = deadlineOfSearches(common.deadline, tried.front()->inputs.problem);
-  const DegreeLimits limits{sources.request.objective, deadline, &stop, common.threads};
+  const DegreeLimits limits{sources.request.objective, deadline.part(share), &stop, common.threads};
   std::mutex ofProgress;
   Progress progress = Progress::onStandardError("planning");
   auto searchOne = [&](size_t index,
@@ -135,10 +176,11 @@ Expected<DegreePlan> DegreePlanner::plan(const std::atomic<bool> &stop) {
   const bool firstIsWhole = beginsWithAny() || degrees.size() == 1;
   Expected<BestDegree> best = bestOfDegrees(degrees.size(), firstIsWhole, limits, searchOne);
   progress.clear();
-  for (const std::string &note : notes)
-    errs() << note;
   if (!best)
     return best.takeError();
+  for (size_t i = 0; i < degrees.size(); ++i)
+    if (!notes[i].empty() || is_contained(best->unsearched, i))
+      leaveOut(best->outcome, nameOf(degrees[i]));
   DegreeInputs &own = *tried[best->index];
   own.inputs.searching.deadline = deadline;
   if (own.layers)

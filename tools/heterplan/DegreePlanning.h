@@ -38,16 +38,25 @@ struct DegreePlan {
 /// Plans with each of several degrees.
 class DegreePlanner {
 public:
-  /// The first one of `degrees`, which may be `anyDegree`, must work. A model or a cluster may have
-  /// no other, which a note states. `order` is that of plans of degree 1, as other plans keep the
-  /// given order. Fails as planningInputsOf() does.
+  /// Plans with a degree of which fewer layers were measured than of whole ones, on some device
+  /// type, are left out unless this is called: modelled times do not compare with measured ones.
+  /// `degree`: the one that may be so; anyDegree: all.
+  void admitUnmeasured(int degree) { unmeasured.push_back(degree); }
+
+  /// The first one of `degrees`, which may be `anyDegree`, must work. `order` is that of plans of
+  /// degree 1, as other plans keep the given order. Fails as planningInputsOf() does.
   static llvm::Expected<std::unique_ptr<DegreePlanner>> create(const CompileOptions &options,
                                                                PlanningSources sources,
                                                                std::vector<int> degrees,
                                                                OrderChoice order);
 
-  /// Searches with all degrees; `stop` ends the searches. Fails as search() does.
-  llvm::Expected<DegreePlan> plan(const std::atomic<bool> &stop);
+  /// Searches with all degrees, in the part `share` of the time that is left; `stop` ends the
+  /// searches. The space of the outcome names the degrees that a model or a cluster has no plans
+  /// of, and those that were not searched. Fails as search() does.
+  llvm::Expected<DegreePlan> plan(const std::atomic<bool> &stop, double share = 1);
+
+  /// Why there are no plans of the degrees that plan() left out: a line for each.
+  const std::vector<std::string> &reasons() const { return notes; }
 
   /// The inputs of `degree` after plan(); null if there are no plans of it.
   DegreeInputs *find(int degree);
@@ -59,6 +68,7 @@ private:
         tried(this->degrees.size()), notes(this->degrees.size()) {}
 
   bool beginsWithAny() const { return degrees.front() == anyDegree; }
+  bool mayCompare(size_t index) const;
   llvm::Error read(size_t index);
   bool mayHave(size_t index);
   SearchOptions searchingOf(size_t index, const DegreeEffort &effort);
@@ -70,7 +80,13 @@ private:
   const std::vector<int> degrees;
   const OrderChoice order;
   std::vector<std::optional<DegreeInputs>> tried; // by degree
-  std::vector<std::string> notes;                 // by degree
+  std::vector<std::string> notes;                 // by degree; empty: none
+  std::vector<int> unmeasured;                    // that are admitted so
 };
+
+/// Names `what` among what the search that led to `outcome` has left out.
+void leaveOut(SearchOutcome &outcome, const std::string &what);
+/// The name of plans with shared layers, where a search leaves them out.
+constexpr const char *sharedLayers = "layers that several devices share";
 
 } // namespace heterplan

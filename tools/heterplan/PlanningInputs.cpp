@@ -93,6 +93,8 @@ Error divideLayers(Model &model, const CompileOptions &options) {
     return error;
   if (isChosen)
     return Error::success();
+  if (hasTables(model.layers)) // before the model is divided
+    return notWithShards(NotWithShards::SparseTables);
   return divideLayers(model, *degree, sequence);
 }
 
@@ -111,8 +113,10 @@ Error checkGraph(const Graph &graph, StringRef path, const ModelOptions &reading
 
 Error checkBesideShards(const CompileOptions &options, Degrees degrees) {
   const bool compares = !options.alternatives.empty();
+  const bool isBurst = options.schedule == "burst" || !options.amplificationLimit.empty();
   for (auto [option, isGiven] :
-       {std::pair(NotWithShards::SeveralDegreesPareto, options.pareto && degrees != Degrees::One),
+       {std::pair(NotWithShards::Bursts, isBurst),
+        {NotWithShards::SeveralDegreesPareto, options.pareto && degrees != Degrees::One},
         {NotWithShards::UnequalDegreesAlternatives, compares && degrees == Degrees::ByStage},
         {NotWithShards::LayerOrder, options.layerOrder == "narrow"},
         {NotWithShards::Without, !options.without.empty()},

@@ -138,7 +138,7 @@ void heterplan::addReplan(CLI::App &root, Action &action) {
   addText(*command, "--horizon", options->horizon, "STEPS",
           "steps that are still to be trained, over which moving has to pay (1000)");
   addRequestOptions(*command, options->compiling);
-  addDegreeOptions(*command, options->compiling);
+  addDegreeOptions(*command, options->compiling, "as PLAN was made");
   beginGroup(*command, "Output");
   addText(*command, "-o,--output", options->compiling.directory, "DIR",
           "directory for the plan (default: only printed)");

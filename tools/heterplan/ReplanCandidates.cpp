@@ -188,6 +188,7 @@ Expected<std::optional<ReplanCandidates>> findReplanCandidates(const Replanning 
     return planner.takeError();
   ReplanCandidates found;
   found.planner = std::move(*planner);
+  found.planner->admitUnmeasured(shardDegreeOf(asked.before));
   const std::atomic<bool> never = false;
   Expected<DegreePlan> best = found.planner->plan(never);
   if (!best)

@@ -52,6 +52,10 @@ Expected<ModelShard> shardOf(const Model &model, int degree, SequenceParallel se
 }
 } // namespace
 
+bool hasTables(const LayerGraph &layers) {
+  return any_of(layers.layers, [](const Layer &layer) { return !layer.tables.empty(); });
+}
+
 Error checkOperators(const Model &model) {
   if (!model.graph)
     return usageError("--tensor-parallel")

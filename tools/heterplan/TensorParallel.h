@@ -13,6 +13,9 @@ llvm::Expected<int> readTensorParallel(const std::string &text);
 /// node of `cluster` has.
 std::vector<int> degreesOf(const Cluster &cluster);
 
+/// Whether a layer has sparse tables, so that devices cannot share it.
+bool hasTables(const LayerGraph &layers);
+
 /// Fails if `model` has no operators to divide.
 llvm::Error checkOperators(const Model &model);
 

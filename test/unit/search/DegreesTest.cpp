@@ -115,6 +115,7 @@ TEST(Degrees, HasNoBoundIfASearchHasNone) {
 TEST(Degrees, PassesOverADegreeWithoutPlans) {
   Searched some = searched({std::nullopt, found(3, 3), std::nullopt, found(1, 1)});
   EXPECT_EQ(some.searches(), 4u);
+  EXPECT_TRUE(some.best.unsearched.empty());
   EXPECT_EQ(some.best.index, 3u);
   EXPECT_TRUE(some.best.outcome.plan->optimal);
 }
@@ -126,11 +127,12 @@ TEST(Degrees, GoesOnAfterAnInterruptionUntilADegreeHasPlans) {
   EXPECT_FALSE(some.best.outcome.plan->optimal);
 }
 
-TEST(Degrees, ClaimsNothingAboutDegreesBehindAnInterruption) {
+TEST(Degrees, NamesTheDegreesBehindAnInterruption) {
   Searched some = searched({found(3, 3), found(1, 1)}, 0);
   EXPECT_EQ(some.searches(), 1u);
   EXPECT_FALSE(some.best.outcome.plan->optimal);
-  EXPECT_EQ(some.best.outcome.plan->lowerBound, 0);
+  EXPECT_EQ(some.best.outcome.plan->lowerBound, 3);
+  EXPECT_EQ(some.best.unsearched, std::vector<size_t>{1});
   EXPECT_NE(some.best.outcome.termination, Termination::Optimal);
 }
 
@@ -199,12 +201,21 @@ TEST(Degrees, SearchesWhatIsWholeFirstAndOnce) {
   EXPECT_EQ(all.best.index, 0u);
 }
 
-TEST(Degrees, AFirstLookThatIsInterruptedProvesNothing) {
+TEST(Degrees, AFirstLookThatIsInterruptedIsNoSearch) {
   const Searched all = searched({seen(6, found(6, 6)), seen(4, found(3, 3))}, 0);
   EXPECT_EQ(all.looks, (std::vector<size_t>{0}));
   EXPECT_EQ(all.order, (std::vector<size_t>{0}));
   EXPECT_FALSE(all.best.outcome.plan->optimal);
-  EXPECT_EQ(all.best.outcome.plan->lowerBound, 0);
+  EXPECT_EQ(all.best.outcome.plan->lowerBound, 6);
+  EXPECT_EQ(all.best.unsearched, std::vector<size_t>{1});
+}
+
+TEST(Degrees, NamesDegreesWhoseFirstLookAloneWasMade) {
+  const Searched all = searched({seen(6, found(6, 5)), seen(8, found(7, 7))}, 1);
+  EXPECT_EQ(all.looks, (std::vector<size_t>{0, 1}));
+  EXPECT_EQ(all.order, (std::vector<size_t>{0}));
+  EXPECT_EQ(all.best.outcome.plan->lowerBound, 5);
+  EXPECT_EQ(all.best.unsearched, std::vector<size_t>{1});
 }
 
 TEST(Degrees, CountsBoundsOfSearchesWithoutPlans) {
