@@ -82,7 +82,7 @@ def simulated(folder: Path, seeds: int) -> dict[str, Any]:
     )
     plan = folder / "workers"
     heterplan(
-        "compile", ROOT / "test/data/models/resnet50.onnx", "--cluster", cluster, "--batch",
+        "compile", "--tensor-parallel", 1, ROOT / "test/data/models/resnet50.onnx", "--cluster", cluster, "--batch",
         SIMULATED_BATCH, "--micro-batches", 1, "--schedule", "data-parallel", "--force", "-o", plan,
     )  # fmt: skip
     found: dict[str, Any] = {}
@@ -166,7 +166,7 @@ def real_plan(work: Workload, folder: Path) -> Path:
     )
     plan = folder / "even"
     heterplan(
-        "compile", MODEL, "--cluster", cluster, "--batch", work.batch, "--micro-batches", 1,
+        "compile", "--tensor-parallel", 1, MODEL, "--cluster", cluster, "--batch", work.batch, "--micro-batches", 1,
         "--schedule", "data-parallel", "--force", "-o", plan,
     )  # fmt: skip
     return plan
@@ -262,7 +262,8 @@ def measured_cores(work: Workload, folder: Path) -> dict[str, Any]:
     )
     plan = folder / "measured"
     heterplan(
-        "compile", MODEL, "--cluster", cluster, *profiles, "--batch", work.batch, "--micro-batches", 1,
+        "compile", "--tensor-parallel", 1, MODEL, "--cluster", cluster, *profiles, "--batch", work.batch,
+        "--micro-batches", 1,
         "--schedule", "data-parallel", "--force", "-o", plan,
     )  # fmt: skip
     replicas = json.loads((plan / "plan.json").read_text())["stages"][0]["replicas"]

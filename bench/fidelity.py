@@ -85,7 +85,7 @@ def compiled(
     (out / "cluster.yaml").write_text(cluster(form), encoding="utf-8")
     samples = subject.batch + form.extra
     plan = json.loads(
-        heterplan("compile", path, "--cluster", out / "cluster.yaml", "--profile", *profiles,
+        heterplan("compile", "--tensor-parallel", 1, path, "--cluster", out / "cluster.yaml", "--profile", *profiles,
                   "--batch", samples, "--micro-batches", form.micro_batches, "--schedule",
                   "pipeline" if form.stages > 1 else "data-parallel", "--shard-state", "none", "--force", "--json",
                   "-o", folder_of(out, subject.name, form), *pins(layers, form))

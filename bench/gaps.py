@@ -45,13 +45,16 @@ class Workload:
 
 
 def compiled(work: Workload, folder: Path) -> dict[str, Any]:
-    """The plan, if any, with the seconds of CPU and of the clock that it took."""
+    """The plan, if any, with the seconds of CPU and of the clock that it took. An .onnx file is planned in whole layers
+    unless the options say otherwise."""
+    has_degree = work.model.suffix != ".onnx" or "--tensor-parallel" in work.options
+    degree = () if has_degree else ("--tensor-parallel", "1")
     out, said, complaint = folder / "plan", folder / "said", folder / "complaint"
     command = [HETERPLAN, "compile", str(work.model), "--cluster", work.cluster, "--batch", str(work.batch)]
     with said.open("w") as output, complaint.open("w") as errors:
         begun = time.monotonic()
         started = subprocess.Popen(
-            [*command, *work.options, "-o", str(out), "--force", "--json"], stdout=output, stderr=errors
+            [*command, *degree, *work.options, "-o", str(out), "--force", "--json"], stdout=output, stderr=errors
         )
         _, status, used = os.wait4(started.pid, 0)
         clock = time.monotonic() - begun
@@ -139,8 +142,6 @@ def main() -> None:
     parser.add_argument("--options", default="", help="more options of compile, in one word")
     arguments = parser.parse_args()
     more = tuple(shlex.split(arguments.options))
-    if "--tensor-parallel" not in more:
-        more = ("--tensor-parallel", "1", *more)
     rows: dict[str, dict[str, Any]] = {}
     newest = list(LISTS)[-1]
     print_head(newest, arguments.verify)

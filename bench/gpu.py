@@ -96,7 +96,8 @@ def measured(
     (out / "cluster.yaml").write_text(CLUSTER.format(type=device_type), encoding="utf-8")
     compiled = json.loads(
         heterplan(
-            "compile", file_of(model, out), "--cluster", out / "cluster.yaml", "--batch", plan["batch"],
+            "compile", "--tensor-parallel", "1", file_of(model, out), "--cluster", out / "cluster.yaml",
+            "--batch", plan["batch"],
             "--precision", plan["precision"], "--optimizer", plan["optimizer"],
             "--micro-batches", plan["micro_batches"], "--profile", profile, "--force", "--json", "-o", folder,
         )

@@ -163,7 +163,8 @@ def export_model(name: str, out: Path) -> None:
 def compiled(workload: Workload, out: Path) -> Path:
     plan = out / workload.name
     call(
-        HETERPLAN, "compile", out / workload.model / "model.onnx", "--cluster", out / "cluster.yaml",
+        HETERPLAN, "compile", "--tensor-parallel", "1", out / workload.model / "model.onnx",
+        "--cluster", out / "cluster.yaml",
         "--batch", SAMPLES[workload.model], "--micro-batches", workload.micro_batches, "--batch-norm", "local",
         "--precision", workload.precision, "--recompute", "never", "-o", plan, "--force",
     )  # fmt: skip

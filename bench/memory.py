@@ -65,7 +65,8 @@ def compiled(case: dict[str, Any], folder: Path, out: Path) -> dict[str, Any]:
     (out / "cluster.yaml").write_text(cluster_of(form), encoding="utf-8")
     options = [part for option in case.get("options", []) for part in f"--{option}".split()]
     text = heterplan(
-        "compile", path, "--cluster", out / "cluster.yaml", "--batch", case["batch"], "--micro-batches",
+        "compile", "--tensor-parallel", 1, path, "--cluster", out / "cluster.yaml", "--batch", case["batch"],
+        "--micro-batches",
         form.micro_batches, "--schedule", "pipeline" if form.stages > 1 else "data-parallel", "--force",
         "--json", "-o", folder, *pins(layers_of(path, out), form), *options,
     )  # fmt: skip

@@ -198,7 +198,8 @@ class Trial:
         cluster, plan = self.folder / "cluster.yaml", self.folder / schedule
         cluster.write_text(CLUSTER)
         self.call(
-            "compile", self.model, "--cluster", cluster, "--batch", BATCH, "--schedule", schedule,
+            "compile", "--tensor-parallel", 1, self.model, "--cluster", cluster, "--batch", BATCH,
+            "--schedule", schedule,
             "--optimizer", self.task.optimizer, "--force", "-o", plan,
         )  # fmt: skip
         return plan
