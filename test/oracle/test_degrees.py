@@ -122,6 +122,7 @@ def test_degrees_of_a_file_are_asked_for(tmp_path: Path):
     two = compiled(tmp_path, arguments, "--tensor-parallel", "2")
     assert two is not None and all(stage["shardDegree"] == 2 for stage in two["stages"])
     joint = compiled(tmp_path, arguments, "--tensor-parallel", "auto", "--threads", "2")
+    assert joint.pop("degreesCompared"), "each degree of all stages is compared, too"
     assert joint == compiled(tmp_path, arguments, "--threads", "1")
     refused = subprocess.run(
         [str(BINARY), "compile", *arguments, "--tensor-parallel", "4", "-o", str(tmp_path / "o")],
