@@ -371,16 +371,6 @@ bool mayCompareDegrees(const PlanningSources &sources, const CompileOptions &opt
   return isSupported;
 }
 
-/// Whether a search of plans of one degree leaves out others that `options` do not speak of.
-Expected<bool> leavesOutDegrees(const PlanningSources &sources, const CompileOptions &options) {
-  if (!options.tensorParallel.empty() || !sources.model.graph)
-    return false;
-  Expected<Cluster> cluster = readWholeCluster(options.costs);
-  if (!cluster)
-    return cluster.takeError();
-  return degreesOf(*cluster).size() > 1;
-}
-
 Expected<ExitStatus> compile(const CompileOptions &options) {
   if (!options.sequenceParallel.empty() && StringRef(options.model).endswith(".layers.json"))
     return usageError("--sequence-parallel")
@@ -395,14 +385,14 @@ Expected<ExitStatus> compile(const CompileOptions &options) {
   Expected<PlanningSources> sources = readSources(options);
   if (!sources)
     return sources.takeError();
-  const bool mayCompare = asksForBest || mayCompareDegrees(*sources, options);
-  if (mayCompare)
+  if (asksForBest || mayCompareDegrees(*sources, options))
     return compileAnyDegree(std::move(*sources), options, *order);
-  Expected<bool> leavesOut = leavesOutDegrees(*sources, options);
-  if (!leavesOut)
-    return leavesOut.takeError();
+  const bool mayShare = options.tensorParallel.empty() && sources->model.graph;
   Expected<Inputs> inputs = planningInputsOf(options, std::move(*sources));
-  return inputs ? compileOnce(std::move(*inputs), options, *order, *leavesOut) : inputs.takeError();
+  if (!inputs)
+    return inputs.takeError();
+  const bool leavesOut = mayShare && degreesOf(inputs->problem.cluster).size() > 1;
+  return compileOnce(std::move(*inputs), options, *order, leavesOut);
 }
 
 } // namespace
