@@ -43,8 +43,8 @@ Plan keepDevices(const Plan &plan, const Plan &before, const LayerGraph &graph,
 Seconds moveTime(const StateMoves &moves, const Cluster &cluster);
 
 /// `before`, whose devices stand for as many as those of `cluster`, without the devices that
-/// `cluster` does not have; the other replicas of a stage take
-/// their samples, in proportion to those that they have. Empty if a stage has no replica left.
+/// `cluster` does not have. The other replicas of a stage take their samples, in proportion to
+/// those that they have. Empty if a stage has no replica left.
 std::optional<Plan> withoutLostDevices(const Plan &before, const Cluster &cluster);
 
 } // namespace heterplan

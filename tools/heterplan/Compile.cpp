@@ -335,14 +335,15 @@ Expected<ExitStatus> compileAnyDegree(PlanningSources sources, const CompileOpti
   CompileOptions first = options;
   first.tensorParallel = "1";
   sources.request.comparesDegrees = true;
-  std::vector<int> degrees = degreesFor(sources.model.layers, *cluster);
+  const std::vector<int> degrees = degreesFor(sources.model.layers, *cluster);
   std::signal(SIGINT, interrupt);
   Expected<std::unique_ptr<DegreePlanner>> planner =
-      DegreePlanner::create(first, std::move(sources), std::move(degrees), order);
+      DegreePlanner::create(first, std::move(sources), degrees, order);
   if (!planner)
     return planner.takeError();
   if (!options.tensorParallel.empty())
-    (*planner)->admitUnmeasured(anyDegree);
+    for (int degree : degrees)
+      (*planner)->admitUnmeasured(degree);
   Expected<DegreePlan> best = (*planner)->plan(interrupted, *share);
   if (!best)
     return best.takeError();

@@ -94,7 +94,7 @@ Error DegreePlanner::read(size_t index) {
 
 /// Whether as many layers of a degree were measured as of the first one, on each device type.
 bool DegreePlanner::mayCompare(size_t index) const {
-  if (is_contained(unmeasured, degrees[index]) || is_contained(unmeasured, anyDegree))
+  if (is_contained(unmeasured, degrees[index]))
     return true;
   const PlanningInputs &first = tried.front()->inputs, &own = tried[index]->inputs;
   return all_of(own.costs.cluster.types, [&](const DeviceType &type) {

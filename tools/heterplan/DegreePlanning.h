@@ -39,8 +39,8 @@ struct DegreePlan {
 class DegreePlanner {
 public:
   /// Plans with a degree of which fewer layers were measured than of whole ones, on some device
-  /// type, are left out unless this is called: modelled times do not compare with measured ones.
-  /// `degree`: the one that may be so; anyDegree: all.
+  /// type, are left out unless this is called for it: modelled times do not compare with measured
+  /// ones.
   void admitUnmeasured(int degree) { unmeasured.push_back(degree); }
 
   /// The first one of `degrees`, which may be `anyDegree`, must work. `order` is that of plans of
